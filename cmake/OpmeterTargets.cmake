@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+# What every target of ours shares. Called per target: no global flags.
+
+# opmeter_target(TARGET): language level, warnings, hidden visibility, sanitizers.
+function(opmeter_target target)
+  set_target_properties(${target} PROPERTIES
+    CXX_STANDARD 20 CXX_STANDARD_REQUIRED ON CXX_EXTENSIONS OFF
+    C_STANDARD 11 C_STANDARD_REQUIRED ON C_EXTENSIONS OFF
+    CXX_VISIBILITY_PRESET hidden C_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
+    POSITION_INDEPENDENT_CODE ON)
+  target_compile_options(${target} PRIVATE
+    -Wall -Wextra -Wpedantic -Wshadow -Wconversion
+    $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor>
+    $<$<BOOL:${OPMETER_WERROR}>:-Werror>)
+  if(OPMETER_SANITIZE)
+    target_compile_options(${target} PRIVATE -fsanitize=${OPMETER_SANITIZE} -fno-omit-frame-pointer)
+    target_link_options(${target} PRIVATE -fsanitize=${OPMETER_SANITIZE})
+  endif()
+endfunction()
+
+# opmeter_library(NAME SOURCES...): static library opmeter_NAME with alias opmeter::NAME; the repository root is its
+# include directory, so that an include names the folder it crosses into ("profiler/trace/reader.h").
+function(opmeter_library name)
+  add_library(opmeter_${name} STATIC ${ARGN})
+  add_library(opmeter::${name} ALIAS opmeter_${name})
+  opmeter_target(opmeter_${name})
+  target_include_directories(opmeter_${name} PUBLIC "${PROJECT_SOURCE_DIR}")
+endfunction()
