@@ -2,13 +2,14 @@
  *
  * opmeter.h: how a program tells Opmeter what it is doing (C11; opmeter.hpp has the C++ guards).
  *
- * Include it, call it, link nothing. Each module (executable or shared library) that includes it looks for the symbol
- * `opm_api_v1` once, in a constructor, by dlsym: never lazily, because a failing dlsym itself calls malloc. Without a
- * profiler in the process the table pointer stays null and every call is one load and one branch.
+ * Include it, call it, link nothing. Each module (executable or shared library) that includes it
+ * looks for the symbol `opm_api_v1` once, in a constructor, by dlsym: never lazily, because a
+ * failing dlsym itself calls malloc. Without a profiler in the process the table pointer stays null
+ * and every call is one load and one branch.
  *
- * Thread rule: every function may be called from any thread; op, run and forbid scopes belong to the calling thread.
- * No function fails, throws, sets errno or calls malloc. Strings are copied; pass UTF-8, NULL counts as "".
- * Time is taken by the profiler.
+ * Thread rule: every function may be called from any thread; op, run and forbid scopes belong to
+ * the calling thread. No function fails, throws, sets errno or calls malloc. Strings are copied;
+ * pass UTF-8, NULL counts as "". Time is taken by the profiler.
  */
 #ifndef OPMETER_OPMETER_H_
 #define OPMETER_OPMETER_H_
@@ -22,7 +23,8 @@
 extern "C" {
 #endif
 
-/* Ids are process-wide, given by the profiler; 0 means none (and is what comes back without a profiler). */
+/* Ids are process-wide, given by the profiler; 0 means none (and is what comes back without a
+ * profiler). */
 typedef uint32_t opm_graph; /* one compiled model as loaded once            */
 typedef uint32_t opm_op;    /* one node of a graph: its executions are ops  */
 typedef uint32_t opm_pool;  /* one object serving workspaces or tensors     */
@@ -42,7 +44,8 @@ enum {
   OPM_PHASE_STEADY = 2  /* known to be measured steady state      */
 };
 
-/* A tensor of an op. dtype numbers are DLPack's (code 0 int, 1 uint, 2 float, 3 handle, 4 bfloat). */
+/* A tensor of an op. dtype numbers are DLPack's (code 0 int, 1 uint, 2 float, 3 handle, 4 bfloat).
+ */
 typedef struct opm_tensor {
   const char* name;
   const int64_t* shape; /* ndim extents */
@@ -83,7 +86,8 @@ typedef struct opm_context {
   uint32_t reserved;
 } opm_context;
 
-/* The one seam to a profiler. New functions are appended and struct_size grows; nothing is ever reordered. */
+/* The one seam to a profiler. New functions are appended and struct_size grows; nothing is ever
+ * reordered. */
 typedef struct opm_api {
   size_t struct_size;
   opm_graph (*graph_declare)(const char* name);
@@ -116,14 +120,16 @@ typedef struct opm_api {
 /* Exported by a profiler under the name "opm_api_v1". The table lives as long as the process. */
 typedef const opm_api* (*opm_api_v1_fn)(void);
 
-/* This module's table; null when no profiler is loaded. Weak and hidden: one per module, no link dependency. */
+/* This module's table; null when no profiler is loaded. Weak and hidden: one per module, no link
+ * dependency. */
 __attribute__((weak, visibility("hidden"))) const opm_api* opm_api_table = NULL;
 
 __attribute__((weak, visibility("hidden"), constructor(101))) void opm_api_connect(void);
 void opm_api_connect(void) {
   void* symbol;
   opm_api_v1_fn get = NULL;
-  if (opm_api_table != NULL) return; /* each translation unit of the module registers this constructor */
+  if (opm_api_table != NULL)
+    return; /* each translation unit of the module registers this constructor */
   symbol = dlsym(NULL /* RTLD_DEFAULT, which needs _GNU_SOURCE */, "opm_api_v1");
   if (symbol == NULL) return;
   memcpy(&get, &symbol, sizeof get); /* ISO C has no conversion from object to function pointers */
@@ -131,13 +137,15 @@ void opm_api_connect(void) {
   if (opm_api_table != NULL && opm_api_table->struct_size < sizeof(opm_api)) opm_api_table = NULL;
 }
 
-/* --- declarations: once, before the first run ------------------------------------------------------------------ */
+/* --- declarations: once, before the first run
+ * ------------------------------------------------------------------ */
 
 /* A model. Runs name their graph; op indices are per graph. */
 static inline opm_graph opm_graph_declare(const char* name) {
   return opm_api_table ? opm_api_table->graph_declare(name) : 0;
 }
-/* An op with its tensors. Declaring is optional detail: pushing an undeclared id 0 is charged to "(unnamed)". */
+/* An op with its tensors. Declaring is optional detail: pushing an undeclared id 0 is charged to
+ * "(unnamed)". */
 static inline opm_op opm_op_declare(const opm_op_desc* desc) {
   return opm_api_table ? opm_api_table->op_declare(desc) : 0;
 }
@@ -146,9 +154,11 @@ static inline void opm_info(const char* key, const char* value) {
   if (opm_api_table) opm_api_table->info(key, value);
 }
 
-/* --- spans on this thread --------------------------------------------------------------------------------------- */
+/* --- spans on this thread
+ * --------------------------------------------------------------------------------------- */
 
-/* Opens before the op's outputs and workspaces are requested; closes after the releases it causes. Nests. */
+/* Opens before the op's outputs and workspaces are requested; closes after the releases it causes.
+ * Nests. */
 static inline void opm_op_push(opm_op op) {
   if (opm_api_table) opm_api_table->op_push(op);
 }
@@ -162,7 +172,8 @@ static inline void opm_kernel_begin(void) {
 static inline void opm_kernel_end(void) {
   if (opm_api_table) opm_api_table->kernel_end();
 }
-/* A span that may end on another thread, on a stream (0 = host). Does not change whom allocations are charged to. */
+/* A span that may end on another thread, on a stream (0 = host). Does not change whom allocations
+ * are charged to. */
 static inline opm_span opm_span_start(opm_op op, uint64_t stream) {
   return opm_api_table ? opm_api_table->span_start(op, stream) : 0;
 }
@@ -170,9 +181,12 @@ static inline void opm_span_end(opm_span span) {
   if (opm_api_table) opm_api_table->span_end(span);
 }
 
-/* --- runs, phases ----------------------------------------------------------------------------------------------- */
+/* --- runs, phases
+ * -----------------------------------------------------------------------------------------------
+ */
 
-/* One graph execution on this thread. Runs do not nest on a thread; several threads may have one open each. */
+/* One graph execution on this thread. Runs do not nest on a thread; several threads may have one
+ * open each. */
 static inline void opm_run_begin(opm_graph graph) {
   if (opm_api_table) opm_api_table->run_begin(graph);
 }
@@ -184,9 +198,11 @@ static inline void opm_phase(int32_t phase) {
   if (opm_api_table) opm_api_table->phase(phase);
 }
 
-/* --- the context of other threads ------------------------------------------------------------------------------- */
+/* --- the context of other threads
+ * ------------------------------------------------------------------------------- */
 
-/* Take a token on the thread that has the run and op, attach it on a thread that works for it, detach when done. */
+/* Take a token on the thread that has the run and op, attach it on a thread that works for it,
+ * detach when done. */
 static inline opm_context opm_context_get(void) {
   opm_context none = {0, 0, 0};
   return opm_api_table ? opm_api_table->context_get() : none;
@@ -198,7 +214,9 @@ static inline void opm_context_detach(void) {
   if (opm_api_table) opm_api_table->context_detach();
 }
 
-/* --- pools ------------------------------------------------------------------------------------------------------- */
+/* --- pools
+ * -------------------------------------------------------------------------------------------------------
+ */
 
 static inline opm_pool opm_pool_create(const opm_pool_desc* desc) {
   return opm_api_table ? opm_api_table->pool_create(desc) : 0;
@@ -222,9 +240,12 @@ static inline void opm_pool_free_end(opm_pool pool) {
   if (opm_api_table) opm_api_table->pool_free_end(pool);
 }
 
-/* --- scopes, marks ----------------------------------------------------------------------------------------------- */
+/* --- scopes, marks
+ * -----------------------------------------------------------------------------------------------
+ */
 
-/* Between the two no allocation of this thread is expected: each one is counted and reported with its stack. */
+/* Between the two no allocation of this thread is expected: each one is counted and reported with
+ * its stack. */
 static inline void opm_forbid_begin(void) {
   if (opm_api_table) opm_api_table->forbid_begin();
 }
@@ -235,7 +256,8 @@ static inline void opm_forbid_end(void) {
 static inline void opm_mark(const char* text) {
   if (opm_api_table) opm_api_table->mark(text);
 }
-/* What was recorded before this call is in the trace file when it returns (waits for a bounded time). */
+/* What was recorded before this call is in the trace file when it returns (waits for a bounded
+ * time). */
 static inline void opm_flush(void) {
   if (opm_api_table) opm_api_table->flush();
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// opmeter.hpp: scope guards over opmeter.h. Each guard opens in its constructor and closes in its destructor.
+// opmeter.hpp: scope guards over opmeter.h. Each guard opens in its constructor and closes in its
+// destructor.
 #ifndef OPMETER_OPMETER_HPP_
 #define OPMETER_OPMETER_HPP_
 
