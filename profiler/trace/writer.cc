@@ -1,0 +1,364 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "profiler/trace/writer.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+#include <zstd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <unordered_map>
+
+#include "profiler/trace/checksum.h"
+#include "profiler/trace/format.h"
+
+namespace opmeter::trace {
+namespace {
+
+constexpr size_t kEventBlockBytes =
+    128 * 1024;  // raw; large enough for zstd, small enough to lose little
+constexpr size_t kDefinitionBlockBytes = 64 * 1024;
+constexpr int kZstdLevel = 1;
+
+void append_varint(std::vector<uint8_t>& out, uint64_t v) {
+  uint8_t buffer[kMaxVarintBytes];
+  out.insert(out.end(), buffer, put_varint(buffer, v));
+}
+
+void append_string(std::vector<uint8_t>& out, const std::string& text) {
+  append_varint(out, text.size());
+  out.insert(out.end(), text.begin(), text.end());
+}
+
+std::vector<uint8_t> bytes_of_hex(const std::string& hex) {
+  std::vector<uint8_t> out;
+  for (size_t i = 0; i + 1 < hex.size(); i += 2) {
+    out.push_back(static_cast<uint8_t>(std::stoul(hex.substr(i, 2), nullptr, 16)));
+  }
+  return out;
+}
+
+/// Events of one thread on their way into a block; deltas restart with each block so that a lost
+/// one costs no other.
+struct ThreadBuffer {
+  std::vector<uint8_t> bytes;
+  uint64_t count = 0;
+  uint64_t base_ticks = 0;
+  uint64_t last_ticks = 0;
+  uint64_t last_address = 0;
+  uint32_t last_stack = 0;
+
+  void restart() {
+    bytes.clear();
+    count = 0;
+    last_address = 0;
+    last_stack = 0;
+  }
+};
+
+}  // namespace
+
+struct TraceWriter::Impl {
+  int fd = -1;
+  std::string path;
+  std::vector<uint8_t>* memory = nullptr;
+  Status status;
+  uint64_t sequence = 0;
+  uint64_t bytes_written = 0;
+  uint64_t events_written = 0;
+  std::vector<uint8_t> definitions;
+  std::vector<uint64_t> previous_frames;  // of the last stack in the definitions block
+  std::unordered_map<uint32_t, ThreadBuffer> threads;
+  std::vector<uint8_t> scratch, compressed;
+  ZSTD_CCtx* zstd = ZSTD_createCCtx();
+
+  ~Impl() {
+    if (fd >= 0) close(fd);
+    ZSTD_freeCCtx(zstd);
+  }
+
+  void put(const void* data, size_t size) {
+    if (!status) return;
+    bytes_written += size;
+    const auto* bytes = static_cast<const uint8_t*>(data);
+    if (memory != nullptr) {
+      memory->insert(memory->end(), bytes, bytes + size);
+      return;
+    }
+    while (size > 0) {
+      const ssize_t n = ::write(fd, bytes, size);
+      if (n < 0 && errno == EINTR) continue;
+      if (n <= 0) {
+        status = input_error(fmt::format("cannot write {}: {}; the trace ends {} bytes in", path,
+                                         n == 0 ? "no space" : std::strerror(errno),
+                                         bytes_written - size));
+        return;
+      }
+      bytes += n;
+      size -= static_cast<size_t>(n);
+    }
+  }
+
+  void put_file_header() {
+    FileHeader header{};
+    std::memcpy(header.magic, kFileMagic, sizeof kFileMagic);
+    header.major = kVersionMajor;
+    header.minor = kVersionMinor;
+    header.header_bytes = sizeof header;
+    header.checksum = header_checksum(&header);
+    put(&header, sizeof header);
+  }
+
+  void put_block(BlockType type, const std::vector<uint8_t>& payload) {
+    if (!status) return;
+    compressed.resize(ZSTD_compressBound(payload.size()));
+    const size_t n = ZSTD_compressCCtx(zstd, compressed.data(), compressed.size(), payload.data(),
+                                       payload.size(), kZstdLevel);
+    const bool use_zstd = ZSTD_isError(n) == 0 && n < payload.size();
+    BlockHeader header{};
+    header.magic = kBlockMagic;
+    header.type = type;
+    header.codec = use_zstd ? BlockCodec::kZstd : BlockCodec::kRaw;
+    header.stored_bytes = static_cast<uint32_t>(use_zstd ? n : payload.size());
+    header.raw_bytes = static_cast<uint32_t>(payload.size());
+    header.sequence = sequence++;
+    const uint8_t* stored = use_zstd ? compressed.data() : payload.data();
+    header.checksum = block_checksum(header, stored, header.stored_bytes);
+    put(&header, sizeof header);
+    put(stored, header.stored_bytes);
+  }
+
+  void put_definitions() {
+    if (definitions.empty()) return;
+    put_block(BlockType::kDefinitions, definitions);
+    definitions.clear();
+    previous_frames.clear();
+  }
+
+  void put_events(uint32_t thread, ThreadBuffer& buffer) {
+    if (buffer.count == 0) return;
+    put_definitions();
+    scratch.clear();
+    append_varint(scratch, thread);
+    append_varint(scratch, buffer.base_ticks);
+    append_varint(scratch, buffer.count);
+    scratch.insert(scratch.end(), buffer.bytes.begin(), buffer.bytes.end());
+    put_block(BlockType::kEvents, scratch);
+    events_written += buffer.count;
+    buffer.restart();
+  }
+
+  void define(DefinitionTag tag, const uint8_t* payload, size_t size) {
+    if (definitions.size() + size > kDefinitionBlockBytes) put_definitions();
+    append_varint(definitions, static_cast<uint64_t>(tag));
+    append_varint(definitions, size);
+    definitions.insert(definitions.end(), payload, payload + size);
+  }
+  void define(DefinitionTag tag, const std::vector<uint8_t>& payload) {
+    define(tag, payload.data(), payload.size());
+  }
+};
+
+TraceWriter::TraceWriter(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+TraceWriter::TraceWriter(TraceWriter&&) noexcept = default;
+TraceWriter& TraceWriter::operator=(TraceWriter&&) noexcept = default;
+TraceWriter::~TraceWriter() = default;
+
+Result<TraceWriter> TraceWriter::create(const std::string& path) {
+  auto impl = std::make_unique<Impl>();
+  impl->path = path;
+  impl->fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (impl->fd < 0) {
+    return input_error(fmt::format("cannot create trace file {}: {}; choose another with -o", path,
+                                   std::strerror(errno)));
+  }
+  impl->put_file_header();
+  return TraceWriter(std::move(impl));
+}
+
+TraceWriter TraceWriter::to_memory(std::vector<uint8_t>* out) {
+  auto impl = std::make_unique<Impl>();
+  impl->memory = out;
+  impl->put_file_header();
+  return TraceWriter(std::move(impl));
+}
+
+void TraceWriter::event(const Event& event) {
+  ThreadBuffer& buffer = impl_->threads[event.thread];
+  if (buffer.count == 0) {
+    buffer.base_ticks = event.ticks;
+    buffer.last_ticks = event.ticks;
+  }
+  const uint8_t fields = event_fields(event.kind);
+  uint8_t encoded[1 + 8 * kMaxVarintBytes];
+  uint8_t* out = encoded;
+  *out++ = static_cast<uint8_t>(static_cast<unsigned>(event.kind) | (event.flags << 5));
+  out = put_varint(out, zigzag(wrapping_delta(event.ticks, buffer.last_ticks)));
+  buffer.last_ticks = event.ticks;
+  const auto put_address = [&](uint64_t address) {
+    out = put_varint(out, zigzag(wrapping_delta(address, buffer.last_address)));
+    buffer.last_address = address;
+  };
+  if (fields & kFieldAddress) put_address(event.address);
+  if (fields & kFieldOldAddress) put_address(event.old_address);
+  if (fields & kFieldBytes) out = put_varint(out, event.bytes);
+  if (fields & kFieldStack) {
+    out = put_varint(out, zigzag(int64_t{event.stack} - int64_t{buffer.last_stack}));
+    buffer.last_stack = event.stack;
+  }
+  if (fields & kFieldRef) out = put_varint(out, event.ref);
+  if (fields & kFieldApi) out = put_varint(out, event.api);
+  if (fields & kFieldRun) out = put_varint(out, event.run);
+  buffer.bytes.insert(buffer.bytes.end(), encoded, out);
+  ++buffer.count;
+  if (buffer.bytes.size() >= kEventBlockBytes) impl_->put_events(event.thread, buffer);
+}
+
+void TraceWriter::define(const ModuleInfo& module) {
+  const std::vector<uint8_t> build_id = bytes_of_hex(module.build_id);
+  std::vector<uint8_t> payload(module.path.size() + build_id.size() + 128);
+  ByteSink sink(payload.data(), payload.size());
+  encode_module(sink, module.id, module.first_epoch, module.bias, module.begin, module.end,
+                module.path.c_str(), build_id.data(), build_id.size());
+  define_raw(DefinitionTag::kModule, payload.data(), sink.size());
+}
+
+void TraceWriter::define(const StackInfo& stack) {
+  // Outer frames shared with the stack before are not repeated: stacks of one program agree in
+  // their roots.
+  if (impl_->definitions.size() + stack.frames.size() * kMaxVarintBytes > kDefinitionBlockBytes) {
+    impl_->put_definitions();
+  }
+  std::vector<uint64_t>& previous = impl_->previous_frames;
+  size_t shared = 0;
+  while (shared < previous.size() && shared < stack.frames.size() &&
+         previous[previous.size() - 1 - shared] == stack.frames[stack.frames.size() - 1 - shared]) {
+    ++shared;
+  }
+  std::vector<uint8_t> payload;
+  append_varint(payload, stack.id);
+  append_varint(payload, stack.epoch);
+  append_varint(payload, stack.cut ? 1 : 0);
+  append_varint(payload, stack.frames.size());
+  append_varint(payload, shared);
+  uint64_t last = 0;
+  for (size_t i = 0; i < stack.frames.size() - shared; ++i) {
+    append_varint(payload, zigzag(wrapping_delta(stack.frames[i], last)));
+    last = stack.frames[i];
+  }
+  impl_->define(DefinitionTag::kStack, payload);
+  previous = stack.frames;
+}
+
+void TraceWriter::define(const GraphInfo& graph) {
+  std::vector<uint8_t> payload;
+  append_varint(payload, graph.id);
+  append_string(payload, graph.name);
+  impl_->define(DefinitionTag::kGraph, payload);
+}
+
+void TraceWriter::define(const OpInfo& op) {
+  std::vector<uint8_t> payload(32 * 1024);
+  ByteSink sink(payload.data(), payload.size());
+  encode_op_head(sink, op.id, op.graph, op.index, op.name.c_str(), op.kind.c_str(), op.device_type,
+                 op.device_id, static_cast<uint32_t>(op.inputs.size()),
+                 static_cast<uint32_t>(op.outputs.size()));
+  for (const std::vector<TensorInfo>* list : {&op.inputs, &op.outputs}) {
+    for (const TensorInfo& t : *list) {
+      encode_tensor(sink, t.name.c_str(), t.shape.data(), static_cast<uint32_t>(t.shape.size()),
+                    t.dtype_code, t.dtype_bits, t.dtype_lanes, t.bytes);
+    }
+  }
+  define_raw(DefinitionTag::kOp, payload.data(), sink.size());
+}
+
+void TraceWriter::define(const PoolInfo& pool) {
+  std::vector<uint8_t> payload(pool.name.size() + 128);
+  ByteSink sink(payload.data(), payload.size());
+  encode_pool(sink, pool.id, pool.name.c_str(), pool.domain, pool.device_type, pool.device_id);
+  define_raw(DefinitionTag::kPool, payload.data(), sink.size());
+}
+
+void TraceWriter::define(const ThreadInfo& thread) {
+  std::vector<uint8_t> payload;
+  append_varint(payload, thread.id);
+  append_varint(payload, zigzag(thread.tid));
+  append_string(payload, thread.name);
+  impl_->define(DefinitionTag::kThread, payload);
+}
+
+void TraceWriter::define(const ClockSync& clock) {
+  std::vector<uint8_t> payload;
+  append_varint(payload, clock.ticks);
+  append_varint(payload, clock.monotonic_ns);
+  append_varint(payload, clock.realtime_ns);
+  impl_->define(DefinitionTag::kClock, payload);
+}
+
+void TraceWriter::define_info(const std::string& key, const std::string& value) {
+  std::vector<uint8_t> payload;
+  append_string(payload, key);
+  append_string(payload, value);
+  impl_->define(DefinitionTag::kInfo, payload);
+}
+
+void TraceWriter::define_command(const std::vector<std::string>& argv) {
+  std::vector<uint8_t> payload;
+  append_varint(payload, argv.size());
+  for (const std::string& arg : argv) append_string(payload, arg);
+  impl_->define(DefinitionTag::kCommand, payload);
+}
+
+void TraceWriter::define_mark(uint32_t thread, uint64_t ticks, const std::string& text) {
+  std::vector<uint8_t> payload;
+  append_varint(payload, thread);
+  append_varint(payload, ticks);
+  append_string(payload, text);
+  impl_->define(DefinitionTag::kMark, payload);
+}
+
+void TraceWriter::define_module_unload(uint32_t id, uint32_t last_epoch) {
+  std::vector<uint8_t> payload;
+  append_varint(payload, id);
+  append_varint(payload, last_epoch);
+  impl_->define(DefinitionTag::kModuleUnload, payload);
+}
+
+void TraceWriter::define_raw(DefinitionTag tag, const uint8_t* payload, size_t size) {
+  impl_->define(tag, payload, size);
+}
+
+Status TraceWriter::flush() {
+  impl_->put_definitions();
+  std::vector<uint32_t> order;  // by id: a file must not depend on hash order
+  for (const auto& [thread, buffer] : impl_->threads) order.push_back(thread);
+  std::sort(order.begin(), order.end());
+  for (const uint32_t thread : order) impl_->put_events(thread, impl_->threads[thread]);
+  return impl_->status;
+}
+
+Status TraceWriter::finish(const Trailer& trailer) {
+  (void)flush();
+  std::vector<uint8_t> payload;
+  for (const uint64_t v : {trailer.lost_events, trailer.overhead_samples, trailer.overhead_ticks,
+                           impl_->events_written, impl_->sequence}) {
+    append_varint(payload, v);
+  }
+  impl_->put_block(BlockType::kTrailer, payload);
+  if (impl_->fd >= 0) {
+    if (::close(impl_->fd) != 0 && impl_->status) {
+      impl_->status =
+          input_error(fmt::format("cannot finish {}: {}", impl_->path, std::strerror(errno)));
+    }
+    impl_->fd = -1;
+  }
+  return impl_->status;
+}
+
+Status TraceWriter::status() const { return impl_->status; }
+uint64_t TraceWriter::events_written() const { return impl_->events_written; }
+uint64_t TraceWriter::bytes_written() const { return impl_->bytes_written; }
+
+}  // namespace opmeter::trace
