@@ -26,3 +26,14 @@ function(opmeter_library name)
   opmeter_target(opmeter_${name})
   target_include_directories(opmeter_${name} PUBLIC "${PROJECT_SOURCE_DIR}")
 endfunction()
+
+# opmeter_zone_a_target(TARGET): code that lives inside other people's programs: no exceptions, no RTTI, no
+# thread-safe statics (they lock), never a sanitizer (its runtime would have to be first in the program).
+function(opmeter_zone_a_target target)
+  set(OPMETER_SANITIZE "")
+  opmeter_target(${target})
+  target_include_directories(${target} PUBLIC "${PROJECT_SOURCE_DIR}")
+  target_compile_options(${target} PRIVATE
+    -fno-exceptions -fno-rtti -fno-threadsafe-statics -fasynchronous-unwind-tables -fno-builtin-malloc
+    -ftls-model=initial-exec)
+endfunction()

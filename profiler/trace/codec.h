@@ -17,7 +17,7 @@ enum class DefinitionTag : uint8_t {
   kInfo = 1,          ///< string key, string value
   kThread = 2,        ///< id, tid, string name (a later one replaces an earlier one)
   kModule = 3,        ///< id, first epoch, bias, begin, end, string path, bytes build id
-  kModuleUnload = 4,  ///< id, last epoch
+  kModuleUnload = 4,  ///< id (0 = every module so far), last epoch
   kStack =
       5,  ///< id, epoch, flags (1 = cut), count, shared, zigzag deltas (see docs/trace-format.md)
   kGraph = 6,  ///< id, string name

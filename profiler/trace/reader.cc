@@ -184,8 +184,12 @@ bool TraceReader::Impl::read_definition(DefinitionTag tag, ByteCursor& in,
     case DefinitionTag::kModuleUnload: {
       const uint32_t id = take_u32(in);
       const uint32_t last_epoch = take_u32(in);
-      const auto it = definitions.modules.find(id);
-      if (!in.failed() && it != definitions.modules.end()) it->second.last_epoch = last_epoch;
+      if (in.failed()) break;
+      for (auto& [module_id, module] : definitions.modules) {
+        // Id 0 = the process image was replaced: everything mapped until then.
+        const bool ends = id == 0 ? module.first_epoch <= last_epoch : module_id == id;
+        if (ends && module.last_epoch == UINT32_MAX) module.last_epoch = last_epoch;
+      }
       break;
     }
     case DefinitionTag::kStack: {

@@ -120,6 +120,8 @@ typedef struct opm_api {
 /* Exported by a profiler under the name "opm_api_v1". The table lives as long as the process. */
 typedef const opm_api* (*opm_api_v1_fn)(void);
 
+#ifndef OPM_API_TYPES_ONLY /* a profiler, which provides the table, defines it before including this file */
+
 /* This module's table; null when no profiler is loaded. Weak and hidden: one per module, no link
  * dependency. */
 __attribute__((weak, visibility("hidden"))) const opm_api* opm_api_table = NULL;
@@ -263,6 +265,8 @@ static inline void opm_flush(void) {
 }
 /* 1 when a profiler listens: lets a program skip the cost of preparing declarations. */
 static inline int opm_enabled(void) { return opm_api_table != NULL; }
+
+#endif /* OPM_API_TYPES_ONLY */
 
 #ifdef __cplusplus
 }

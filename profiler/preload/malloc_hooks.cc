@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+// The malloc family of the C library. A free is recorded before the real call and an allocation
+// after it, so that no other thread can be seen using an address too early. Zone a.
+#include <errno.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "profiler/preload/hooks.h"
+
+namespace opmeter::preload {
+
+constinit thread_local InsideTls t_inside{};
+
+void record_thrown(uint64_t size) { note_alloc(AllocApi::kNew, nullptr, size); }
+
+namespace {
+
+constexpr size_t kBootstrapAlignment = 16;
+
+size_t saturating_product(size_t a, size_t b) {
+  size_t product;
+  return __builtin_mul_overflow(a, b, &product) ? SIZE_MAX : product;
+}
+
+/// realloc and reallocarray once their size is known; `call` is the real one.
+template <typename Call>
+void* hooked_realloc(const void* frame, AllocApi api, void* old_block, size_t size, Call call) {
+  if (!outermost(frame)) return call();
+  if (old_block == nullptr) {
+    void* block;
+    {
+      const Inside inside(frame);
+      block = call();
+    }
+    note_alloc(api, block, size);
+    return block;
+  }
+  if (size == 0) {  // a release with glibc; other allocators may answer with a block of no bytes
+    note_free(api, old_block);
+    void* block;
+    {
+      const Inside inside(frame);
+      block = call();
+    }
+    if (block != nullptr) note_alloc(api, block, 0);
+    return block;
+  }
+  const uint64_t before = recorder::ticks_now();
+  void* block;
+  {
+    const Inside inside(frame);
+    block = call();
+  }
+  const recorder::Recording window;
+  if (window.thread() != nullptr) {
+    recorder::record_realloc(window.thread(), api, before, old_block, block, size);
+  }
+  return block;
+}
+
+void* bootstrap_realloc(void* old_block, size_t size) {
+  void* block =
+      real() != nullptr ? real()->malloc(size) : bootstrap_alloc(size, kBootstrapAlignment);
+  // The old size is unknown; what follows it in the bootstrap buffer is readable up to the buffer's
+  // end.
+  if (block != nullptr && old_block != nullptr) {
+    const auto* from = static_cast<const char*>(old_block);
+    size_t readable = 0;
+    while (readable < size && is_bootstrap(from + readable)) ++readable;
+    std::memcpy(block, from, readable);
+  }
+  return block;
+}
+
+/// memalign, aligned_alloc, valloc and pvalloc differ in the real call only.
+template <typename Call>
+void* hooked_alloc(const void* frame, AllocApi api, size_t size, Call call) {
+  if (!outermost(frame)) return call();
+  void* block;
+  {
+    const Inside inside(frame);
+    block = call();
+  }
+  note_alloc(api, block, size);
+  return block;
+}
+
+template <typename Call>
+void hooked_free(const void* frame, AllocApi api, void* block, Call call) {
+  if (block == nullptr || is_bootstrap(block)) return;
+  if (!outermost(frame)) return call();
+  note_free(api, block);
+  const Inside inside(frame);
+  call();
+}
+
+}  // namespace
+}  // namespace opmeter::preload
+
+using namespace opmeter::preload;  // NOLINT: the hooks below must be global
+
+OPM_HOOK void* malloc(size_t size) {
+  const RealFunctions* next = real();
+  if (next == nullptr) return bootstrap_alloc(size, kBootstrapAlignment);
+  return hooked_alloc(OPM_FRAME, AllocApi::kMalloc, size, [&] { return next->malloc(size); });
+}
+
+OPM_HOOK void* calloc(size_t count, size_t size) {
+  const RealFunctions* next = real();
+  if (next == nullptr) return bootstrap_alloc(saturating_product(count, size), kBootstrapAlignment);
+  return hooked_alloc(OPM_FRAME, AllocApi::kCalloc, saturating_product(count, size),
+                      [&] { return next->calloc(count, size); });
+}
+
+OPM_HOOK void* realloc(void* block, size_t size) {
+  const RealFunctions* next = real();
+  if (next == nullptr || is_bootstrap(block)) return bootstrap_realloc(block, size);
+  return hooked_realloc(OPM_FRAME, AllocApi::kRealloc, block, size,
+                        [&] { return next->realloc(block, size); });
+}
+
+OPM_HOOK void* reallocarray(void* block, size_t count, size_t size) {
+  const RealFunctions* next = real();
+  const size_t bytes = saturating_product(count, size);
+  if (next == nullptr || is_bootstrap(block)) return bootstrap_realloc(block, bytes);
+  return hooked_realloc(OPM_FRAME, AllocApi::kReallocarray, block, bytes, [&]() -> void* {
+    if (next->reallocarray != nullptr) return next->reallocarray(block, count, size);
+    if (bytes == SIZE_MAX) {
+      errno = ENOMEM;
+      return nullptr;
+    }
+    return next->realloc(block, bytes);
+  });
+}
+
+OPM_HOOK void free(void* block) {
+  const RealFunctions* next = real();
+  if (next == nullptr) return;
+  hooked_free(OPM_FRAME, AllocApi::kFree, block, [&] { next->free(block); });
+}
+
+OPM_HOOK void free_sized(void* block, size_t size) {
+  const RealFunctions* next = real();
+  if (next == nullptr) return;
+  hooked_free(OPM_FRAME, AllocApi::kFreeSized, block, [&] {
+    if (next->free_sized != nullptr) return next->free_sized(block, size);
+    next->free(block);
+  });
+}
+
+OPM_HOOK void free_aligned_sized(void* block, size_t alignment, size_t size) {
+  const RealFunctions* next = real();
+  if (next == nullptr) return;
+  hooked_free(OPM_FRAME, AllocApi::kFreeAlignedSized, block, [&] {
+    if (next->free_aligned_sized != nullptr)
+      return next->free_aligned_sized(block, alignment, size);
+    next->free(block);
+  });
+}
+
+OPM_HOOK int posix_memalign(void** out, size_t alignment, size_t size) {
+  const RealFunctions* next = real();
+  if (next == nullptr) {
+    *out = bootstrap_alloc(size, alignment);
+    return *out == nullptr ? ENOMEM : 0;
+  }
+  const void* frame = OPM_FRAME;
+  if (!outermost(frame)) return next->posix_memalign(out, alignment, size);
+  int error;
+  {
+    const Inside inside(frame);
+    error = next->posix_memalign(out, alignment, size);
+  }
+  note_alloc(AllocApi::kPosixMemalign, error == 0 ? *out : nullptr, size);
+  return error;
+}
+
+OPM_HOOK void* aligned_alloc(size_t alignment, size_t size) {
+  const RealFunctions* next = real();
+  if (next == nullptr) return bootstrap_alloc(size, alignment);
+  return hooked_alloc(OPM_FRAME, AllocApi::kAlignedAlloc, size,
+                      [&] { return next->aligned_alloc(alignment, size); });
+}
+
+OPM_HOOK void* memalign(size_t alignment, size_t size) {
+  const RealFunctions* next = real();
+  if (next == nullptr) return bootstrap_alloc(size, alignment);
+  return hooked_alloc(OPM_FRAME, AllocApi::kMemalign, size,
+                      [&] { return next->memalign(alignment, size); });
+}
+
+OPM_HOOK void* valloc(size_t size) {
+  const RealFunctions* next = real();
+  if (next == nullptr) return bootstrap_alloc(size, static_cast<size_t>(sysconf(_SC_PAGESIZE)));
+  return hooked_alloc(OPM_FRAME, AllocApi::kValloc, size, [&] { return next->valloc(size); });
+}
+
+OPM_HOOK void* pvalloc(size_t size) {
+  const RealFunctions* next = real();
+  if (next == nullptr) return bootstrap_alloc(size, static_cast<size_t>(sysconf(_SC_PAGESIZE)));
+  return hooked_alloc(OPM_FRAME, AllocApi::kPvalloc, size, [&] { return next->pvalloc(size); });
+}

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "profiler/preload/real.h"
+
+#include <dlfcn.h>
+
+#include <atomic>
+#include <cstdint>
+#include <cstring>
+
+namespace opmeter::preload {
+namespace {
+
+constinit RealFunctions g_real{};
+constinit std::atomic<int> g_state{0};  // 0 unknown, 1 being looked up, 2 known
+
+alignas(64) constinit uint8_t g_bootstrap[32 * 1024] = {};
+constinit std::atomic<size_t> g_bootstrap_used{0};
+
+template <typename F>
+void look_up(F& function, const char* name) {
+  void* symbol = dlsym(RTLD_NEXT, name);
+  std::memcpy(&function, &symbol, sizeof function);
+}
+
+}  // namespace
+
+const RealFunctions* real() {
+  if (g_state.load(std::memory_order_acquire) == 2) return &g_real;
+  int unknown = 0;
+  if (!g_state.compare_exchange_strong(unknown, 1)) return unknown == 2 ? &g_real : nullptr;
+  look_up(g_real.malloc, "malloc");
+  look_up(g_real.calloc, "calloc");
+  look_up(g_real.realloc, "realloc");
+  look_up(g_real.free, "free");
+  look_up(g_real.posix_memalign, "posix_memalign");
+  look_up(g_real.aligned_alloc, "aligned_alloc");
+  look_up(g_real.memalign, "memalign");
+  look_up(g_real.valloc, "valloc");
+  look_up(g_real.pvalloc, "pvalloc");
+  look_up(g_real.reallocarray, "reallocarray");
+  look_up(g_real.dlclose, "dlclose");
+  // These two fail on most C libraries of today; dlerror() gives the message's memory back at once.
+  look_up(g_real.free_sized, "free_sized");
+  look_up(g_real.free_aligned_sized, "free_aligned_sized");
+  (void)dlerror();
+  g_state.store(2, std::memory_order_release);
+  return &g_real;
+}
+
+void* bootstrap_alloc(size_t bytes, size_t alignment) {
+  const size_t need = bytes + alignment;
+  if (need < bytes) return nullptr;
+  const size_t at = g_bootstrap_used.fetch_add(need, std::memory_order_relaxed);
+  if (at > sizeof g_bootstrap || need > sizeof g_bootstrap - at) return nullptr;
+  const auto address = reinterpret_cast<uintptr_t>(g_bootstrap + at);
+  return reinterpret_cast<void*>((address + alignment - 1) / alignment * alignment);
+}
+
+bool is_bootstrap(const void* block) {
+  return block >= g_bootstrap && block < g_bootstrap + sizeof g_bootstrap;
+}
+
+void* find_cxx_function(const char* mangled) {
+  if (void* next = dlsym(RTLD_NEXT, mangled)) return next;
+  (void)dlerror();
+  void* library = dlopen("libstdc++.so.6", RTLD_LAZY | RTLD_NOLOAD);
+  if (library == nullptr) library = dlopen("libc++.so.1", RTLD_LAZY | RTLD_NOLOAD);
+  if (library == nullptr) {
+    (void)dlerror();
+    return nullptr;
+  }
+  return dlsym(library, mangled);
+}
+
+}  // namespace opmeter::preload

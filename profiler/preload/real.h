@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// The next definitions of every hooked function, found once by dlsym(RTLD_NEXT). Zone a.
+#ifndef OPMETER_PROFILER_PRELOAD_REAL_H_
+#define OPMETER_PROFILER_PRELOAD_REAL_H_
+
+#include <cstddef>
+
+namespace opmeter::preload {
+
+struct RealFunctions {
+  void* (*malloc)(size_t);
+  void* (*calloc)(size_t, size_t);
+  void* (*realloc)(void*, size_t);
+  void (*free)(void*);
+  int (*posix_memalign)(void**, size_t, size_t);
+  void* (*aligned_alloc)(size_t, size_t);
+  void* (*memalign)(size_t, size_t);
+  void* (*valloc)(size_t);
+  void* (*pvalloc)(size_t);
+  // May be null: not in every C library.
+  void* (*reallocarray)(void*, size_t, size_t);
+  void (*free_sized)(void*, size_t);
+  void (*free_aligned_sized)(void*, size_t, size_t);
+  int (*dlclose)(void*);
+};
+
+/// The functions, looked up by the first caller. Null while that look-up itself is running on some
+/// thread: then only bootstrap_alloc can serve (dlsym may allocate).
+const RealFunctions* real();
+
+/// Memory for the time before real() is there: never given back.
+void* bootstrap_alloc(size_t bytes, size_t alignment);
+/// True for a block of bootstrap_alloc: it must never reach a real free.
+bool is_bootstrap(const void* block);
+
+/// The definition of a C++ allocation function after ours: the next in the global scope, else
+/// libstdc++'s where it was loaded privately (a Python extension brings it). Null when the process
+/// has none.
+void* find_cxx_function(const char* mangled);
+
+}  // namespace opmeter::preload
+
+#endif  // OPMETER_PROFILER_PRELOAD_REAL_H_

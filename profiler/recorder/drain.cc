@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "profiler/recorder/drain.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <new>
+
+#include "profiler/recorder/clock.h"
+
+namespace opmeter::recorder {
+
+using trace::Event;
+using trace::EventKind;
+
+Result<Session> Session::create(uint64_t buffer_bytes, uint32_t flags) {
+  const auto chunks = static_cast<uint32_t>(
+      std::clamp<uint64_t>((buffer_bytes + kChunkBytes - 1) / kChunkBytes, 4, 1u << 16));
+  const size_t bytes = session_bytes(chunks);
+  const int fd = memfd_create("opmeter-session", MFD_CLOEXEC);
+  // Allocated at once: a page that cannot be had must fail here, not as SIGBUS in the program under
+  // test.
+  if (fd < 0 || posix_fallocate(fd, 0, static_cast<off_t>(bytes)) != 0) {
+    const std::string why = std::strerror(errno);
+    if (fd >= 0) close(fd);
+    return unavailable_error(fmt::format(
+        "cannot get {} MiB of shared memory: {}; try a smaller --buffer", bytes >> 20, why));
+  }
+  void* at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (at == MAP_FAILED) {
+    const std::string why = std::strerror(errno);
+    close(fd);
+    return unavailable_error(
+        fmt::format("cannot map {} MiB of shared memory: {}", bytes >> 20, why));
+  }
+  auto* header = new (at) SessionHeader{};
+  header->chunk_count = chunks;
+  header->flags = flags;
+  header->magic = kSessionMagic;
+  return Session(fd, header);
+}
+
+Session::Session(Session&& other) noexcept : fd_(other.fd_), header_(other.header_) {
+  other.fd_ = -1;
+  other.header_ = nullptr;
+}
+
+Session::~Session() {
+  if (header_ != nullptr) munmap(header_, session_bytes(header_->chunk_count));
+  if (fd_ >= 0) close(fd_);
+}
+
+std::string Session::path() const { return fmt::format("/proc/{}/fd/{}", getpid(), fd_); }
+
+trace::ClockSync read_clocks() {
+  // The reading with the shortest bracket of ticks is the truest of a few.
+  trace::ClockSync best;
+  uint64_t best_span = UINT64_MAX;
+  for (int i = 0; i < 8; ++i) {
+    const uint64_t before = ticks_now();
+    const uint64_t monotonic = clock_ns(CLOCK_MONOTONIC);
+    const uint64_t realtime = clock_ns(CLOCK_REALTIME);
+    const uint64_t after = ticks_now();
+    if (after - before < best_span) {
+      best_span = after - before;
+      best = {before + (after - before) / 2, monotonic, realtime};
+    }
+  }
+  return best;
+}
+
+double calibrate_ns_per_tick(int ms) {
+  const trace::ClockSync first = read_clocks();
+  trace::ClockSync last = first;
+  while (last.monotonic_ns - first.monotonic_ns < static_cast<uint64_t>(ms) * 1'000'000) {
+    last = read_clocks();
+  }
+  return static_cast<double>(last.monotonic_ns - first.monotonic_ns) /
+         static_cast<double>(last.ticks - first.ticks);
+}
+
+Drain::Drain(SessionHeader* header, trace::TraceWriter* writer) : header_(header), writer_(writer) {
+  writer_->define(read_clocks());
+}
+
+uint32_t Drain::take_payload(uint32_t thread, const Slot* slot, uint32_t available) {
+  const auto tag = static_cast<trace::DefinitionTag>(slot->address);
+  const uint64_t slots = 1 + (slot->bytes + sizeof(Slot) - 1) / sizeof(Slot);
+  if (slots > available) return available;  // cannot be: committed as a whole
+  const auto* data = reinterpret_cast<const uint8_t*>(slot + 1);
+  if (tag == trace::DefinitionTag::kStack) {
+    trace::StackInfo stack;
+    uint64_t flags = 0;
+    std::memcpy(&stack.id, data, 4);
+    std::memcpy(&stack.epoch, data + 4, 4);
+    std::memcpy(&flags, data + 8, 8);
+    stack.cut = (flags & 1) != 0;
+    stack.frames.resize((slot->bytes - 16) / 8);
+    std::memcpy(stack.frames.data(), data + 16, stack.frames.size() * 8);
+    writer_->define(stack);
+  } else {
+    if (tag == trace::DefinitionTag::kThread) {
+      trace::ByteCursor in(data, slot->bytes);
+      in.varint();
+      threads_[thread] = in.signed_varint();
+    }
+    writer_->define_raw(tag, data, slot->bytes);
+  }
+  return static_cast<uint32_t>(slots);
+}
+
+uint64_t Drain::take(const Chunk& chunk, uint32_t from, uint32_t to) {
+  const uint32_t thread = chunk.header.thread;
+  uint32_t i = from;
+  while (i < to) {
+    const Slot& slot = chunk.slots[i];
+    if (slot.kind == kPayloadKind) {
+      i += take_payload(thread, &slot, to - i);
+      continue;
+    }
+    Event e;
+    e.thread = thread;
+    e.ticks = slot.ticks;
+    e.kind = static_cast<EventKind>(slot.kind);
+    e.flags = slot.flags;
+    e.api = slot.api;
+    e.bytes = slot.bytes;
+    const bool has_continuation = i + 1 < to && chunk.slots[i + 1].kind == kContinuation;
+    switch (e.kind) {
+      case EventKind::kAlloc:
+      case EventKind::kFree:
+      case EventKind::kPoolAlloc:
+      case EventKind::kReallocEnd:
+        e.address = slot.address;
+        e.stack = slot.stack_or_ref;
+        if (has_continuation) {
+          e.ref = chunk.slots[i + 1].stack_or_ref;
+          e.old_address = chunk.slots[i + 1].address;
+        }
+        break;
+      case EventKind::kReallocBegin:
+        e.old_address = slot.address;
+        break;
+      case EventKind::kRunBegin:
+      case EventKind::kRunEnd:
+      case EventKind::kContextAttach:
+      case EventKind::kResync:
+        e.run = slot.address;
+        e.ref = slot.stack_or_ref;
+        break;
+      default:
+        e.address = slot.address;
+        e.ref = slot.stack_or_ref;
+        break;
+    }
+    writer_->event(e);
+    i += has_continuation ? 2 : 1;
+  }
+  return to - from;
+}
+
+uint64_t Drain::pass() {
+  // Requests that stand before the pass are answered after it.
+  const uint64_t flush_requested = header_->flush_requested.load(std::memory_order_acquire);
+  header_->drain_beats.fetch_add(1, std::memory_order_relaxed);
+  Chunk* chunks = session_chunks(header_);
+  // By thread and sequence: the order in which a thread filled its chunks is the order of its
+  // events.
+  std::vector<Chunk*> busy;
+  for (uint32_t i = 0; i < header_->chunk_count; ++i) {
+    if (chunks[i].header.state.load(std::memory_order_acquire) != ChunkState::kFree &&
+        chunks[i].header.committed.load(std::memory_order_acquire) != 0) {
+      busy.push_back(&chunks[i]);
+    }
+  }
+  std::sort(busy.begin(), busy.end(), [](const Chunk* a, const Chunk* b) {
+    return a->header.thread != b->header.thread ? a->header.thread < b->header.thread
+                                                : a->header.sequence < b->header.sequence;
+  });
+  uint64_t taken = 0;
+  for (Chunk* chunk : busy) {
+    ThreadProgress& progress = progress_[chunk->header.thread];
+    if (chunk->header.sequence != progress.next_sequence)
+      continue;  // its predecessor was not seen yet
+    // State first: nothing is committed after "full".
+    const ChunkState state = chunk->header.state.load(std::memory_order_acquire);
+    const uint32_t committed = chunk->header.committed.load(std::memory_order_acquire);
+    taken += take(*chunk, progress.taken, committed);
+    progress.taken = committed;
+    if (state == ChunkState::kFull) {
+      ++progress.next_sequence;
+      progress.taken = 0;
+      chunk->header.committed.store(0, std::memory_order_relaxed);
+      chunk->header.state.store(ChunkState::kFree, std::memory_order_release);
+    }
+  }
+  const uint64_t now = clock_ns(CLOCK_MONOTONIC);
+  constexpr uint64_t kClockPeriodNs = 500'000'000;
+  if (now - last_clock_ns_ > kClockPeriodNs) {
+    writer_->define(read_clocks());
+    last_clock_ns_ = now;
+  }
+  if (flush_requested > header_->flush_done.load(std::memory_order_relaxed)) {
+    (void)writer_->flush();
+    header_->flush_done.store(flush_requested, std::memory_order_release);
+  }
+  return taken;
+}
+
+uint64_t Drain::finish() {
+  uint64_t taken = 0;
+  for (uint64_t n = 1; n != 0;) {
+    n = pass();
+    taken += n;
+  }
+  writer_->define(read_clocks());
+  return taken;
+}
+
+void Drain::name_thread(uint32_t id, const std::string& name) {
+  std::string& known = names_[id];
+  if (known == name) return;
+  known = name;
+  writer_->define(trace::ThreadInfo{id, threads_[id], name});
+}
+
+trace::Trailer Drain::trailer() const {
+  return {header_->lost_events.load(), header_->overhead_samples.load(),
+          header_->overhead_ticks.load()};
+}
+
+}  // namespace opmeter::recorder

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "profiler/recorder/modules.h"
+
+#include <elf.h>
+#include <link.h>
+
+#include <atomic>
+#include <cstring>
+
+#include "profiler/recorder/stack_capture.h"
+
+namespace opmeter::recorder {
+namespace {
+
+constexpr size_t kMaxModules = 8192;
+
+struct Module {
+  uint64_t bias, begin, end;
+  uint64_t path_hash;
+  uint32_t id;
+  uint32_t seen;  ///< number of the scan that last found it
+};
+
+struct ModuleTable {
+  Module modules[kMaxModules];
+  size_t count;
+  uint32_t scan;
+  unsigned long long adds, subs;
+};
+
+ModuleTable* g_table = nullptr;
+std::atomic_flag g_busy = ATOMIC_FLAG_INIT;
+uint64_t g_own_begin = 0, g_own_end = 0;
+
+uint64_t hash_text(const char* text) {
+  uint64_t h = 0xcbf29ce484222325u;
+  for (; *text != 0; ++text) h = (h ^ static_cast<unsigned char>(*text)) * 0x100000001b3u;
+  return h;
+}
+
+struct Extent {
+  uint64_t begin = UINT64_MAX, end = 0;
+};
+
+Extent extent_of(const dl_phdr_info& info) {
+  Extent e;
+  for (int i = 0; i < info.dlpi_phnum; ++i) {
+    const ElfW(Phdr)& p = info.dlpi_phdr[i];
+    if (p.p_type != PT_LOAD) continue;
+    const uint64_t begin = info.dlpi_addr + p.p_vaddr;
+    if (begin < e.begin) e.begin = begin;
+    if (begin + p.p_memsz > e.end) e.end = begin + p.p_memsz;
+  }
+  return e;
+}
+
+/// The descriptor of NT_GNU_BUILD_ID; null when the module has none.
+const uint8_t* build_id_of(const dl_phdr_info& info, size_t& size) {
+  size = 0;
+  for (int i = 0; i < info.dlpi_phnum; ++i) {
+    const ElfW(Phdr)& p = info.dlpi_phdr[i];
+    if (p.p_type != PT_NOTE) continue;
+    const auto* at = reinterpret_cast<const uint8_t*>(info.dlpi_addr + p.p_vaddr);
+    const uint8_t* end = at + p.p_memsz;
+    while (static_cast<size_t>(end - at) >= sizeof(ElfW(Nhdr))) {
+      ElfW(Nhdr) note;
+      std::memcpy(&note, at, sizeof note);
+      const uint8_t* name = at + sizeof note;
+      const uint8_t* desc = name + ((note.n_namesz + 3u) & ~3u);
+      if (desc > end || note.n_descsz > static_cast<size_t>(end - desc)) break;
+      if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 &&
+          std::memcmp(name, "GNU", 4) == 0) {
+        size = note.n_descsz;
+        return desc;
+      }
+      at = desc + ((note.n_descsz + 3u) & ~3u);
+    }
+  }
+  return nullptr;
+}
+
+void define_module(ThreadState* t, const dl_phdr_info& info, Module& module, const char* path) {
+  size_t build_id_size = 0;
+  const uint8_t* build_id = build_id_of(info, build_id_size);
+  module.id = session()->next_module.fetch_add(1, std::memory_order_relaxed) + 1;
+  trace::ByteSink sink(t->payload, sizeof t->payload);
+  trace::encode_module(sink, module.id, session()->epoch.load(std::memory_order_relaxed),
+                       module.bias, module.begin, module.end, path, build_id, build_id_size);
+  if (!sink.overflow()) record_payload(t, trace::DefinitionTag::kModule, sink.data(), sink.size());
+}
+
+/// The module's path: the executable has no name in the loader's list.
+const char* path_of(const dl_phdr_info& info, char (&exe)[1024]) {
+  if (info.dlpi_name == nullptr || *info.dlpi_name == 0) {
+    const ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
+    exe[n > 0 ? n : 0] = 0;
+    return exe;
+  }
+  return std::strcmp(info.dlpi_name, "linux-vdso.so.1") == 0 ? "[vdso]" : info.dlpi_name;
+}
+
+Module* find_module(const Extent& extent, uint64_t path_hash) {
+  for (size_t i = 0; i < g_table->count; ++i) {
+    Module& m = g_table->modules[i];
+    if (m.begin == extent.begin && m.end == extent.end && m.path_hash == path_hash) return &m;
+  }
+  return nullptr;
+}
+
+/// First pass of a scan: marks what is still there.
+int visit_known(dl_phdr_info* info, size_t, void*) {
+  char exe[1024];
+  if (Module* m = find_module(extent_of(*info), hash_text(path_of(*info, exe)))) {
+    m->seen = g_table->scan;
+  }
+  return 0;
+}
+
+/// Second pass: defines what is new.
+int visit_new(dl_phdr_info* info, size_t, void* data) {
+  ModuleTable& table = *g_table;
+  table.adds = info->dlpi_adds;
+  table.subs = info->dlpi_subs;
+  const Extent extent = extent_of(*info);
+  char exe[1024];
+  const char* path = path_of(*info, exe);
+  const uint64_t hash = hash_text(path);
+  if (extent.end == 0 || table.count == kMaxModules || find_module(extent, hash) != nullptr)
+    return 0;
+  Module& m = table.modules[table.count++];
+  m = {info->dlpi_addr, extent.begin, extent.end, hash, 0, table.scan};
+  const auto self = reinterpret_cast<uint64_t>(&visit_new);
+  if (self >= m.begin && self < m.end) {
+    g_own_begin = m.begin;
+    g_own_end = m.end;
+  }
+  define_module(static_cast<ThreadState*>(data), *info, m, path);
+  return 0;
+}
+
+/// Reads the loader's counters from the first object only.
+int visit_counters(dl_phdr_info* info, size_t, void* data) {
+  auto* counters = static_cast<unsigned long long*>(data);
+  counters[0] = info->dlpi_adds;
+  counters[1] = info->dlpi_subs;
+  return 1;
+}
+
+/// What the first pass did not find is gone; addresses mean other code from the next epoch on.
+void retire_missing(ThreadState* t) {
+  ModuleTable& table = *g_table;
+  size_t kept = 0;
+  uint32_t last = 0;
+  for (size_t i = 0; i < table.count; ++i) {
+    const Module m = table.modules[i];
+    if (m.seen == table.scan) {
+      table.modules[kept++] = m;
+      continue;
+    }
+    if (last == 0) last = session()->epoch.fetch_add(1, std::memory_order_acq_rel);
+    trace::ByteSink sink(t->payload, sizeof t->payload);
+    sink.varint(m.id);
+    sink.varint(last);
+    record_payload(t, trace::DefinitionTag::kModuleUnload, sink.data(), sink.size());
+  }
+  table.count = kept;
+  if (last != 0) stacks_flush();
+}
+
+}  // namespace
+
+bool modules_start() {
+  g_table = static_cast<ModuleTable*>(map_pages(sizeof(ModuleTable)));
+  return g_table != nullptr;
+}
+
+void modules_refresh(ThreadState* t) {
+  if (g_table == nullptr || g_busy.test_and_set(std::memory_order_acquire)) return;
+  unsigned long long counters[2] = {0, 0};
+  dl_iterate_phdr(visit_counters, counters);
+  if (g_table->scan == 0 || counters[0] != g_table->adds || counters[1] != g_table->subs) {
+    ++g_table->scan;
+    dl_iterate_phdr(visit_known, nullptr);
+    retire_missing(t);
+    dl_iterate_phdr(visit_new, t);
+  }
+  g_busy.clear(std::memory_order_release);
+}
+
+bool is_own_code(const void* address) {
+  const auto a = reinterpret_cast<uint64_t>(address);
+  return a >= g_own_begin && a < g_own_end;
+}
+
+}  // namespace opmeter::recorder

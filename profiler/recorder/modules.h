@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which executables and libraries are mapped where, and since which unload. Zone a.
+#ifndef OPMETER_PROFILER_RECORDER_MODULES_H_
+#define OPMETER_PROFILER_RECORDER_MODULES_H_
+
+#include "profiler/recorder/recorder.h"
+
+namespace opmeter::recorder {
+
+bool modules_start();
+
+/// Defines modules that appeared since the last call. When one disappeared, the unload epoch of the
+/// session grows: an address may mean other code from now on. Skips when another thread is at it
+/// (never waits: the loader's lock is taken inside). Cheap when nothing was loaded or unloaded.
+void modules_refresh(ThreadState* t);
+
+/// True for an address inside this library.
+bool is_own_code(const void* address);
+
+}  // namespace opmeter::recorder
+
+#endif  // OPMETER_PROFILER_RECORDER_MODULES_H_

@@ -1,0 +1,444 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "profiler/recorder/recorder.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+
+#include <atomic>
+#include <cstring>
+#include <new>
+
+#include "profiler/recorder/modules.h"
+#include "profiler/recorder/stack_capture.h"
+
+namespace opmeter::recorder {
+namespace {
+
+/// On a page of its own that the kernel zeroes in a forked child, whichever way it was forked.
+struct Gate {
+  std::atomic<bool> recording;
+};
+
+constinit Gate g_closed{};
+constinit Gate* g_gate = &g_closed;
+constinit SessionHeader* g_session = nullptr;
+constinit pthread_key_t g_thread_key = 0;
+
+constinit std::atomic_flag g_free_states_busy = ATOMIC_FLAG_INIT;
+constinit ThreadState* g_free_states = nullptr;
+
+struct Tls {
+  ThreadState* state;
+  bool busy;         ///< the recorder is at work on this thread
+  bool own_calls;    ///< what it calls may call malloc: that is ours, not the program's
+  uint64_t started;  ///< ticks when the sampled window opened, 0 = not sampled
+};
+constinit thread_local Tls t_tls{};
+
+/// One event in this many has its own cost timed.
+constexpr uint32_t kOverheadPeriod = 64;
+constexpr uint64_t kLongestWaitNs = 2'000'000'000;
+
+void count_lost(ThreadState* t, uint64_t events) {
+  g_session->lost_events.fetch_add(events, std::memory_order_relaxed);
+  t->unreported_lost += events;
+}
+
+Chunk* take_free_chunk() {
+  const uint32_t n = g_session->chunk_count;
+  Chunk* chunks = session_chunks(g_session);
+  const uint32_t first = g_session->next_chunk.load(std::memory_order_relaxed);
+  for (uint32_t i = 0; i < n; ++i) {
+    const uint32_t at = (first + i) % n;
+    ChunkState expected = ChunkState::kFree;
+    if (chunks[at].header.state.load(std::memory_order_relaxed) == ChunkState::kFree &&
+        chunks[at].header.state.compare_exchange_strong(expected, ChunkState::kOwned,
+                                                        std::memory_order_acquire)) {
+      g_session->next_chunk.store((at + 1) % n, std::memory_order_relaxed);
+      return &chunks[at];
+    }
+  }
+  return nullptr;
+}
+
+/// Waits for the drain, for a bounded time in all until it succeeds again. A drain without a
+/// heartbeat is dead.
+Chunk* wait_for_chunk(ThreadState* t) {
+  Chunk* chunk = take_free_chunk();
+  if (chunk != nullptr || t->waited_in_vain) return chunk;
+  const uint32_t beats = g_session->drain_beats.load(std::memory_order_relaxed);
+  const uint64_t deadline = clock_ns(CLOCK_MONOTONIC) + kLongestWaitNs;
+  do {
+    const timespec pause{0, 100'000};
+    nanosleep(&pause, nullptr);
+    chunk = take_free_chunk();
+  } while (chunk == nullptr && g_session->stopped.load(std::memory_order_relaxed) == 0 &&
+           clock_ns(CLOCK_MONOTONIC) < deadline);
+  if (chunk != nullptr) return chunk;
+  t->waited_in_vain = true;
+  if (g_session->drain_beats.load(std::memory_order_relaxed) == beats) {
+    g_session->stopped.store(1, std::memory_order_relaxed);
+    g_gate->recording.store(false, std::memory_order_relaxed);
+  }
+  return nullptr;
+}
+
+void close_chunk(ThreadState* t) {
+  if (t->chunk == nullptr) return;
+  t->chunk->header.state.store(ChunkState::kFull, std::memory_order_release);
+  t->chunk = nullptr;
+  t->cursor = t->end = nullptr;
+}
+
+void define_thread(ThreadState* t) {
+  uint8_t buffer[64];
+  trace::ByteSink sink(buffer, sizeof buffer);
+  sink.varint(t->id);
+  sink.signed_varint(t->tid);
+  sink.string(t->name, sizeof t->name);
+  record_payload(t, trace::DefinitionTag::kThread, sink.data(), sink.size());
+}
+
+/// Defines the thread again when it was renamed: threads are often named after their first
+/// allocation.
+void refresh_thread_name(ThreadState* t) {
+  char name[16] = {};
+  prctl(PR_GET_NAME, name, 0, 0, 0);
+  if (std::memcmp(name, t->name, sizeof name) == 0) return;
+  std::memcpy(t->name, name, sizeof name);
+  define_thread(t);
+}
+
+Slot* reserve(ThreadState* t, uint32_t slots);
+
+void commit(ThreadState* t, uint32_t slots) {
+  t->cursor += slots;
+  t->chunk->header.committed.store(static_cast<uint32_t>(t->cursor - t->chunk->slots),
+                                   std::memory_order_release);
+}
+
+[[gnu::noinline]] Slot* reserve_in_new_chunk(ThreadState* t, uint32_t slots,
+                                             uint64_t lost_if_none) {
+  close_chunk(t);
+  Chunk* chunk = wait_for_chunk(t);
+  if (chunk == nullptr) {
+    count_lost(t, lost_if_none);
+    return nullptr;
+  }
+  t->waited_in_vain = false;
+  chunk->header.committed.store(0, std::memory_order_relaxed);
+  chunk->header.thread = t->id;
+  chunk->header.sequence = t->sequence++;
+  t->chunk = chunk;
+  t->cursor = chunk->slots;
+  t->end = chunk->slots + kSlotsPerChunk;
+  if (t->unreported_lost != 0) {
+    const ThreadContext& context = t->context();
+    const uint32_t open = context.depth < kMaxOpenOps ? context.depth : kMaxOpenOps;
+    const uint64_t now = ticks_now();
+    t->cursor[0] = {now, 0, t->unreported_lost, 0, static_cast<uint8_t>(EventKind::kLost), 0, 0};
+    t->cursor[1] = {now,
+                    context.run,
+                    0,
+                    open == 0 ? 0 : context.ops[open - 1],
+                    static_cast<uint8_t>(EventKind::kResync),
+                    0,
+                    static_cast<uint16_t>(context.depth)};
+    t->unreported_lost = 0;
+    commit(t, 2);
+  }
+  return slots <= static_cast<uint32_t>(t->end - t->cursor) ? t->cursor : nullptr;
+}
+
+/// Room for `slots` (at most a chunk less two). Null = lost and counted.
+inline Slot* reserve(ThreadState* t, uint32_t slots) {
+  if (static_cast<size_t>(t->end - t->cursor) >= slots) return t->cursor;
+  return reserve_in_new_chunk(t, slots, 1);
+}
+
+ThreadState* take_state() {
+  while (g_free_states_busy.test_and_set(std::memory_order_acquire)) sched_yield();
+  ThreadState* t = g_free_states;
+  if (t != nullptr) g_free_states = t->next_free;
+  g_free_states_busy.clear(std::memory_order_release);
+  if (t == nullptr) {
+    void* pages = map_pages(sizeof(ThreadState));
+    if (pages == nullptr) return nullptr;
+    t = static_cast<ThreadState*>(
+        pages);  // fresh pages are zero, the initial value of every member
+    t->phase = OPM_PHASE_AUTO;
+  }
+  return t;
+}
+
+void give_state_back(ThreadState* t) {
+  // Members are reset one by one: the buffers are large and need no reset.
+  t->chunk = nullptr;
+  t->cursor = t->end = nullptr;
+  t->sequence = 0;
+  t->unreported_lost = 0;
+  t->waited_in_vain = false;
+  t->exit_rounds = 0;
+  t->phase = OPM_PHASE_AUTO;
+  t->pool_depth = 0;
+  t->own.run = 0;
+  t->own.depth = 0;
+  t->attached_depth = 0;
+  while (g_free_states_busy.test_and_set(std::memory_order_acquire)) sched_yield();
+  t->next_free = g_free_states;
+  g_free_states = t;
+  g_free_states_busy.clear(std::memory_order_release);
+}
+
+ThreadState* attach_thread() {
+  ThreadState* t = take_state();
+  if (t == nullptr) return nullptr;
+  t->id = g_session->next_thread.fetch_add(1, std::memory_order_relaxed) + 1;
+  t->tid = static_cast<int32_t>(syscall(SYS_gettid));
+  std::memset(t->name, 0, sizeof t->name);
+  prctl(PR_GET_NAME, t->name, 0, 0, 0);
+  t_tls.state = t;
+  t_tls.own_calls = true;  // glibc callocs for keys beyond its first 32
+  pthread_setspecific(g_thread_key, t);
+  t_tls.own_calls = false;
+  define_thread(t);
+  return t;
+}
+
+/// Key destructor. Other destructors of the thread may still allocate: the ring is given back in
+/// the last round.
+void detach_thread(void* data) {
+  auto* t = static_cast<ThreadState*>(data);
+  if (!recording() || t_tls.state != t) return;
+  const KeepErrno keep;
+  t_tls.busy = true;
+  if (++t->exit_rounds < PTHREAD_DESTRUCTOR_ITERATIONS) {
+    t_tls.own_calls = true;
+    pthread_setspecific(g_thread_key, t);
+    t_tls.own_calls = false;
+  } else {
+    refresh_thread_name(t);
+    record_event(t, EventKind::kThreadExit, 0, 0, 0);
+    close_chunk(t);
+    t_tls.state = nullptr;
+    give_state_back(t);
+  }
+  t_tls.busy = false;
+}
+
+/// Maps the session file named in the environment. Null when there is none or it is not ours.
+SessionHeader* map_session(const char* const* environment) {
+  constexpr size_t kNameLength = sizeof kSessionEnv - 1;
+  const char* path = nullptr;
+  for (; environment != nullptr && *environment != nullptr; ++environment) {
+    if (std::strncmp(*environment, kSessionEnv, kNameLength) == 0 && (*environment)[kNameLength] == '=') {
+      path = *environment + kNameLength + 1;
+    }
+  }
+  if (path == nullptr || *path == 0) return nullptr;
+  const int fd = static_cast<int>(syscall(SYS_openat, AT_FDCWD, path, O_RDWR | O_CLOEXEC));
+  if (fd < 0) return nullptr;
+  struct stat st;
+  void* at = MAP_FAILED;
+  if (fstat(fd, &st) == 0 && static_cast<size_t>(st.st_size) >= kHeaderBytes) {
+    at = mmap(nullptr, static_cast<size_t>(st.st_size), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  }
+  syscall(SYS_close, fd);
+  if (at == MAP_FAILED) return nullptr;
+  auto* header = static_cast<SessionHeader*>(at);
+  if (header->magic == kSessionMagic &&
+      static_cast<size_t>(st.st_size) == session_bytes(header->chunk_count)) {
+    return header;
+  }
+  munmap(at, static_cast<size_t>(st.st_size));
+  return nullptr;
+}
+
+/// The previous image of this process left its chunks behind: hand them to the drain.
+void bury_previous_image() {
+  Chunk* chunks = session_chunks(g_session);
+  for (uint32_t i = 0; i < g_session->chunk_count; ++i) {
+    ChunkState owned = ChunkState::kOwned;
+    chunks[i].header.state.compare_exchange_strong(owned, ChunkState::kFull);
+  }
+}
+
+}  // namespace
+
+SessionHeader* session() { return g_session; }
+bool recording() { return g_gate->recording.load(std::memory_order_relaxed); }
+
+bool start(const char* const* environment) {
+  const KeepErrno keep;
+  g_session = map_session(environment);
+  if (g_session == nullptr) return false;
+  const auto pid = static_cast<int32_t>(syscall(SYS_getpid));
+  int32_t owner = 0;
+  const bool first = g_session->owner_pid.compare_exchange_strong(owner, pid);
+  if (!first && owner != pid) return false;  // a child or another program of the same environment
+  void* gate = map_pages(4096);
+  if (gate == nullptr || !modules_start() || !stacks_start()) return false;
+  madvise(gate, 4096, MADV_WIPEONFORK);
+  pthread_key_create(&g_thread_key, detach_thread);
+  g_gate = new (gate) Gate{};
+
+  t_tls.busy = true;
+  if (!first) bury_previous_image();
+  g_session->images.fetch_add(1);
+  g_gate->recording.store(true, std::memory_order_relaxed);
+  if (ThreadState* t = attach_thread(); t != nullptr) {
+    if (!first) {
+      record_event(t, EventKind::kExec, 0, 0, 0);
+      const uint32_t last = g_session->epoch.fetch_add(1);
+      uint8_t buffer[32];
+      trace::ByteSink sink(buffer, sizeof buffer);
+      sink.varint(0);  // every module
+      sink.varint(last);
+      record_payload(t, trace::DefinitionTag::kModuleUnload, sink.data(), sink.size());
+    }
+    modules_refresh(t);
+  }
+  t_tls.busy = false;
+  return true;
+}
+
+Recording::Recording() : thread_(nullptr) {
+  if (!recording()) return;
+  Tls& tls = t_tls;
+  if (tls.busy) {
+    // A signal handler that interrupted the recorder. Nothing is lost silently.
+    if (!tls.own_calls) g_session->lost_events.fetch_add(1, std::memory_order_relaxed);
+    return;
+  }
+  tls.busy = true;
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  ThreadState* t = tls.state;
+  if (t == nullptr) {
+    const KeepErrno keep;
+    t = attach_thread();
+    if (t == nullptr) {
+      g_session->lost_events.fetch_add(1, std::memory_order_relaxed);
+      tls.busy = false;
+      return;
+    }
+  }
+  tls.started = ++t->events % kOverheadPeriod == 0 ? ticks_now() : 0;
+  thread_ = t;
+}
+
+Recording::~Recording() {
+  if (thread_ == nullptr) return;
+  Tls& tls = t_tls;
+  if (tls.started != 0) {
+    g_session->overhead_samples.fetch_add(1, std::memory_order_relaxed);
+    g_session->overhead_ticks.fetch_add(ticks_now() - tls.started, std::memory_order_relaxed);
+  }
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  tls.busy = false;
+}
+
+void record_event(ThreadState* t, EventKind kind, uint64_t address, uint64_t bytes, uint32_t ref,
+                  uint16_t api) {
+  Slot* slot = reserve(t, 1);
+  if (slot == nullptr) return;
+  *slot = {ticks_now(), address, bytes, ref, static_cast<uint8_t>(kind), 0, api};
+  commit(t, 1);
+}
+
+bool record_payload(ThreadState* t, trace::DefinitionTag tag, const uint8_t* data, size_t size) {
+  const auto slots = static_cast<uint32_t>(1 + (size + sizeof(Slot) - 1) / sizeof(Slot));
+  if (slots + 2 > kSlotsPerChunk) return false;
+  Slot* slot = static_cast<size_t>(t->end - t->cursor) >= slots ? t->cursor
+                                                                : reserve_in_new_chunk(t, slots, 1);
+  if (slot == nullptr) return false;
+  slot[0] = {ticks_now(), static_cast<uint64_t>(tag), size, 0, kPayloadKind, 0, 0};
+  std::memcpy(static_cast<void*>(slot + 1), data, size);
+  commit(t, slots);
+  return true;
+}
+
+void record_alloc(ThreadState* t, AllocApi api, const void* block, uint64_t bytes) {
+  const KeepErrno keep;
+  const uint64_t now = ticks_now();
+  const uint32_t stack = (g_session->flags & kNoStacks) ? 0 : capture_stack(t);
+  const opm_pool pool = t->backing_pool();
+  const uint32_t slots = pool == 0 ? 1 : 2;
+  Slot* slot = reserve(t, slots);
+  if (slot == nullptr) return;
+  slot[0] = {now,
+             reinterpret_cast<uint64_t>(block),
+             bytes,
+             stack,
+             static_cast<uint8_t>(EventKind::kAlloc),
+             static_cast<uint8_t>(pool == 0 ? 0 : trace::kBacking),
+             static_cast<uint16_t>(api)};
+  if (pool != 0) slot[1] = {0, 0, 0, pool, kContinuation, 0, 0};
+  commit(t, slots);
+}
+
+void record_free(ThreadState* t, AllocApi api, const void* block) {
+  const KeepErrno keep;
+  const uint64_t now = ticks_now();
+  const uint32_t stack = (g_session->flags & kFreeStacks) ? capture_stack(t) : 0;
+  const opm_pool pool = t->backing_pool();
+  const uint32_t slots = pool == 0 ? 1 : 2;
+  Slot* slot = reserve(t, slots);
+  if (slot == nullptr) return;
+  slot[0] = {now,
+             reinterpret_cast<uint64_t>(block),
+             0,
+             stack,
+             static_cast<uint8_t>(EventKind::kFree),
+             static_cast<uint8_t>(pool == 0 ? 0 : trace::kBacking),
+             static_cast<uint16_t>(api)};
+  if (pool != 0) slot[1] = {0, 0, 0, pool, kContinuation, 0, 0};
+  commit(t, slots);
+}
+
+void record_realloc(ThreadState* t, AllocApi api, uint64_t before, const void* old_block,
+                    const void* block, uint64_t bytes) {
+  const KeepErrno keep;
+  const uint64_t now = ticks_now();
+  const uint32_t stack = (g_session->flags & kNoStacks) ? 0 : capture_stack(t);
+  const opm_pool pool = t->backing_pool();
+  Slot* slot = reserve(t, 3);
+  if (slot == nullptr) return;
+  slot[0] = {before, reinterpret_cast<uint64_t>(old_block),          bytes,
+             0,      static_cast<uint8_t>(EventKind::kReallocBegin), 0,
+             0};
+  slot[1] = {now,
+             reinterpret_cast<uint64_t>(block),
+             bytes,
+             stack,
+             static_cast<uint8_t>(EventKind::kReallocEnd),
+             static_cast<uint8_t>(pool == 0 ? 0 : trace::kBacking),
+             static_cast<uint16_t>(api)};
+  slot[2] = {0, reinterpret_cast<uint64_t>(old_block), 0, pool, kContinuation, 0, 0};
+  commit(t, 3);
+}
+
+void record_pool_alloc(ThreadState* t, opm_pool pool, const void* block, uint64_t bytes) {
+  const KeepErrno keep;
+  const uint64_t now = ticks_now();
+  const uint32_t stack = (g_session->flags & kNoStacks) ? 0 : capture_stack(t);
+  Slot* slot = reserve(t, 2);
+  if (slot == nullptr) return;
+  slot[0] = {now,   reinterpret_cast<uint64_t>(block),           bytes,
+             stack, static_cast<uint8_t>(EventKind::kPoolAlloc), 0,
+             0};
+  slot[1] = {0, 0, 0, pool, kContinuation, 0, 0};
+  commit(t, 2);
+}
+
+void module_unloaded() {
+  const Recording window;
+  if (window.thread() != nullptr) {
+    const KeepErrno keep;
+    modules_refresh(window.thread());
+  }
+}
+
+}  // namespace opmeter::recorder

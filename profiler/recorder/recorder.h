@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// The recorder inside the program under test: one ThreadState per thread appends slots to the
+// shared session. Zone a: noexcept, no malloc, no locks while walking stacks, errno kept; trouble
+// is counted, never raised.
+#ifndef OPMETER_PROFILER_RECORDER_RECORDER_H_
+#define OPMETER_PROFILER_RECORDER_RECORDER_H_
+
+#include <cstdint>
+
+#define OPM_API_TYPES_ONLY
+#include "opmeter/opmeter.h"
+#include "profiler/recorder/clock.h"
+#include "profiler/recorder/os.h"
+#include "profiler/recorder/session.h"
+#include "profiler/trace/codec.h"
+#include "profiler/trace/event.h"
+
+namespace opmeter::recorder {
+
+using trace::AllocApi;
+using trace::EventKind;
+
+inline constexpr uint32_t kMaxOpenOps = 64;  ///< deeper ones are counted, not named
+inline constexpr uint32_t kMaxOpenPools = 16;
+inline constexpr uint32_t kMaxContexts = 16;
+inline constexpr uint32_t kMaxFrames = 4096;           ///< deeper stacks are cut and flagged
+inline constexpr size_t kMaxPayloadBytes = 48 * 1024;  ///< of one definition: fits a chunk
+
+/// What a thread works for: its own open run, or a token's.
+struct ThreadContext {
+  uint64_t run = 0;
+  uint32_t ops[kMaxOpenOps];
+  uint32_t depth = 0;  ///< open ops, may exceed kMaxOpenOps
+};
+
+/// Everything the recorder knows of one thread. Comes from map_pages, is reused after the thread's
+/// end.
+struct ThreadState {
+  Chunk* chunk = nullptr;
+  Slot* cursor = nullptr;
+  Slot* end = nullptr;
+  uint32_t id = 0;
+  uint32_t sequence = 0;
+  int32_t tid = 0;
+  uint32_t events = 0;  ///< decides when an event's own cost is timed
+  uint64_t unreported_lost = 0;
+  bool waited_in_vain = false;
+  int exit_rounds = 0;  ///< of pthread key destructors
+  int32_t phase = OPM_PHASE_AUTO;
+  opm_pool pools[kMaxOpenPools] = {};
+  uint32_t pool_depth = 0;
+  ThreadContext own;
+  ThreadContext attached[kMaxContexts];
+  uint32_t attached_depth = 0;
+  char name[16] = {};
+  ThreadState* next_free = nullptr;
+  void* frames[kMaxFrames];
+  uint8_t payload[kMaxPayloadBytes];
+
+  ThreadContext& context() {
+    return attached_depth == 0
+               ? own
+               : attached[(attached_depth <= kMaxContexts ? attached_depth : kMaxContexts) - 1];
+  }
+  opm_pool backing_pool() const {
+    return pool_depth == 0 ? 0
+                           : pools[(pool_depth <= kMaxOpenPools ? pool_depth : kMaxOpenPools) - 1];
+  }
+};
+
+/// Connects to the session named in the environment, if this process is the one to record. Called
+/// once, from the preload library's constructor. Returns false when there is nothing to do (then
+/// every call below is a no-op).
+/// `environment` is the constructor's envp: before libc's own constructor getenv() finds nothing.
+bool start(const char* const* environment);
+
+/// True while this process records. A forked child sees false: the flag lives on a page that fork
+/// wipes.
+bool recording();
+
+/// Opens a window in which this thread may record; closed by its destructor. `thread()` is null
+/// when this process does not record, or when the recorder itself (or a real allocation call around
+/// us) is what is calling.
+class Recording {
+ public:
+  Recording();
+  ~Recording();
+  Recording(const Recording&) = delete;
+  Recording& operator=(const Recording&) = delete;
+  ThreadState* thread() const { return thread_; }
+
+ private:
+  ThreadState* thread_;
+};
+
+// Events. `t` is a Recording's thread.
+
+void record_alloc(ThreadState* t, AllocApi api, const void* block, uint64_t bytes);
+void record_free(ThreadState* t, AllocApi api, const void* block);
+/// A realloc that is a plain allocation or a release is recorded as such by the caller; this is the
+/// rest. `before` was taken before the real call. block null = failed.
+void record_realloc(ThreadState* t, AllocApi api, uint64_t before, const void* old_block,
+                    const void* block, uint64_t bytes);
+/// An event without stack.
+void record_event(ThreadState* t, EventKind kind, uint64_t address, uint64_t bytes, uint32_t ref,
+                  uint16_t api = 0);
+void record_pool_alloc(ThreadState* t, opm_pool pool, const void* block, uint64_t bytes);
+/// A definition; true when it is in the ring.
+bool record_payload(ThreadState* t, trace::DefinitionTag tag, const uint8_t* data, size_t size);
+
+/// Told by the dlclose hook, after the real call.
+void module_unloaded();
+
+/// The table behind opm_api_v1; null when this process does not record.
+const opm_api* api_table();
+
+SessionHeader* session();
+
+}  // namespace opmeter::recorder
+
+#endif  // OPMETER_PROFILER_RECORDER_RECORDER_H_

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+// Walks with libunwind and interns in a lock-free table: buckets of singly linked nodes that are
+// only ever added.
+#include "profiler/recorder/stack_capture.h"
+
+#define UNW_LOCAL_ONLY
+#include <libunwind.h>
+
+#include <atomic>
+#include <cstring>
+
+#include "profiler/recorder/modules.h"
+
+namespace opmeter::recorder {
+namespace {
+
+struct StackNode {
+  StackNode* next;
+  uint64_t hash;
+  uint32_t id;
+  uint32_t epoch;
+  uint32_t count;
+  bool cut;
+  std::atomic<bool>
+      defined;  ///< its definition is in a ring; a second one is harmless, none is not
+
+  void** frames() { return reinterpret_cast<void**>(this + 1); }  ///< `count` of them follow the node
+};
+static_assert(sizeof(StackNode) % alignof(void*) == 0);
+
+constexpr size_t kBuckets = size_t{1} << 20;  // 8 MiB of address space, touched only where used
+constexpr size_t kArenaBytes = size_t{1} << 20;
+
+std::atomic<StackNode*>* g_buckets = nullptr;
+
+/// Blocks that are never given back; a new mapping when the current one is used up.
+struct Arena {
+  std::atomic<uint8_t*> base{nullptr};
+  std::atomic<size_t> used{kArenaBytes};
+};
+Arena g_arena;
+std::atomic_flag g_arena_growing = ATOMIC_FLAG_INIT;
+
+void* arena_take(size_t bytes) {
+  bytes = (bytes + 15) & ~size_t{15};
+  if (bytes > kArenaBytes / 4) return map_pages(bytes);
+  // Only the miss path comes here, and nothing in this section calls out but mmap: a spin is short.
+  while (g_arena_growing.test_and_set(std::memory_order_acquire)) {
+  }
+  void* at = nullptr;
+  size_t used = g_arena.used.load(std::memory_order_relaxed);
+  if (used + bytes > kArenaBytes) {
+    g_arena.base.store(static_cast<uint8_t*>(map_pages(kArenaBytes)), std::memory_order_relaxed);
+    used = 0;
+  }
+  if (uint8_t* base = g_arena.base.load(std::memory_order_relaxed); base != nullptr) {
+    at = base + used;
+    used += bytes;
+  } else {
+    used = kArenaBytes;
+  }
+  g_arena.used.store(used, std::memory_order_relaxed);
+  g_arena_growing.clear(std::memory_order_release);
+  return at;
+}
+
+uint64_t hash_frames(void* const* frames, uint32_t count, uint32_t epoch, bool cut) {
+  uint64_t h =
+      0x9E3779B97F4A7C15u ^ (uint64_t{epoch} << 32) ^ (uint64_t{count} << 1) ^ (cut ? 1 : 0);
+  for (uint32_t i = 0; i < count; ++i) {
+    h = (h ^ reinterpret_cast<uint64_t>(frames[i])) * 0xFF51AFD7ED558CCDu;
+    h ^= h >> 32;
+  }
+  return h;
+}
+
+StackNode* find(StackNode* node, uint64_t hash, void* const* frames, uint32_t count, uint32_t epoch,
+                bool cut) {
+  for (; node != nullptr; node = node->next) {
+    if (node->hash == hash && node->count == count && node->epoch == epoch && node->cut == cut &&
+        std::memcmp(node->frames(), frames, count * sizeof(void*)) == 0) {
+      return node;
+    }
+  }
+  return nullptr;
+}
+
+void define(ThreadState* t, StackNode* node) {
+  // Read by the drain: u32 id, u32 epoch, u64 flags, u64 frames[].
+  uint8_t* out = t->payload;
+  const uint64_t flags = node->cut ? 1 : 0;
+  std::memcpy(out, &node->id, 4);
+  std::memcpy(out + 4, &node->epoch, 4);
+  std::memcpy(out + 8, &flags, 8);
+  std::memcpy(out + 16, node->frames(), node->count * sizeof(void*));
+  if (record_payload(t, trace::DefinitionTag::kStack, out, 16 + node->count * sizeof(void*))) {
+    node->defined.store(true, std::memory_order_release);
+  }
+}
+
+uint32_t intern(ThreadState* t, void* const* frames, uint32_t count, bool cut) {
+  uint32_t epoch = session()->epoch.load(std::memory_order_acquire);
+  uint64_t hash = hash_frames(frames, count, epoch, cut);
+  std::atomic<StackNode*>* bucket = &g_buckets[hash & (kBuckets - 1)];
+  StackNode* head = bucket->load(std::memory_order_acquire);
+  StackNode* node = find(head, hash, frames, count, epoch, cut);
+  if (node == nullptr) {
+    // A stack never seen may run through a module never seen.
+    modules_refresh(t);
+    epoch = session()->epoch.load(std::memory_order_acquire);
+    hash = hash_frames(frames, count, epoch, cut);
+    bucket = &g_buckets[hash & (kBuckets - 1)];
+    node = static_cast<StackNode*>(arena_take(sizeof(StackNode) + count * sizeof(void*)));
+    if (node == nullptr) return 0;
+    node->hash = hash;
+    node->epoch = epoch;
+    node->count = count;
+    node->cut = cut;
+    node->defined.store(false, std::memory_order_relaxed);
+    std::memcpy(node->frames(), frames, count * sizeof(void*));
+    head = bucket->load(std::memory_order_acquire);
+    for (;;) {
+      if (StackNode* other = find(head, hash, frames, count, epoch, cut)) {
+        node = other;  // another thread was first; our copy stays unused in the arena
+        break;
+      }
+      node->next = head;
+      node->id = session()->next_stack.fetch_add(1, std::memory_order_relaxed) + 1;
+      if (bucket->compare_exchange_weak(head, node, std::memory_order_release,
+                                        std::memory_order_acquire)) {
+        break;
+      }
+    }
+  }
+  if (!node->defined.load(std::memory_order_acquire)) define(t, node);
+  return node->id;
+}
+
+}  // namespace
+
+bool stacks_start() {
+  g_buckets =
+      static_cast<std::atomic<StackNode*>*>(map_pages(kBuckets * sizeof(std::atomic<StackNode*>)));
+  unw_set_caching_policy(unw_local_addr_space, UNW_CACHE_PER_THREAD);
+  unw_set_cache_size(unw_local_addr_space, 1024, 0);
+  return g_buckets != nullptr;
+}
+
+void stacks_flush() { unw_flush_cache(unw_local_addr_space, 0, 0); }
+
+uint32_t capture_stack(ThreadState* t) {
+  if (g_buckets == nullptr) return 0;
+  const int walked = unw_backtrace(t->frames, static_cast<int>(kMaxFrames));
+  if (walked <= 0) return 0;
+  auto count = static_cast<uint32_t>(walked);
+  const bool cut = count == kMaxFrames;
+  while (count > 0 && t->frames[count - 1] == nullptr) --count;
+  uint32_t first = 0;
+  while (first < count && is_own_code(t->frames[first])) ++first;
+  if (first == count) return 0;
+  return intern(t, t->frames + first, count - first, cut);
+}
+
+}  // namespace opmeter::recorder

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs a program under the interposer and drains what it records into a trace file. Behind `record`
+// and `profile`.
+#ifndef OPMETER_TOOLS_RECORD_RECORD_H_
+#define OPMETER_TOOLS_RECORD_RECORD_H_
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "opmeter/result.h"
+
+namespace opmeter::tools {
+
+struct RecordOptions {
+  std::vector<std::string> command;  ///< program and arguments; the program is looked up in PATH
+  std::string output;                ///< "" = opmeter.PID.opm
+  bool force = false;                ///< replace an existing output file
+  bool free_stacks = false;
+  bool no_stacks = false;
+  uint64_t buffer_bytes = 64ull << 20;
+  bool discard_stdout = false;  ///< the program's standard output goes nowhere (profile --json)
+};
+
+struct RecordOutcome {
+  /// The program's exit code; 128 + n when signal n ended it; 126 / 127 when it could not be
+  /// started.
+  int exit_code = 0;
+  std::string output;
+  uint64_t events = 0;
+  uint64_t file_bytes = 0;
+  uint64_t lost_events = 0;
+  bool recorded = false;  ///< the program loaded the interposer
+  std::string
+      note;  ///< one line when something is missing: why nothing was recorded, a write that failed
+};
+
+/// Where libopmeter_preload.so lies: environment OPMETER_PRELOAD, else beside this executable
+/// (../lib, lib/opmeter).
+Result<std::string> find_preload_library();
+
+/// Runs the command to its end. Error: Opmeter itself failed (no preload library, no memory, output
+/// not writable); the program was then not started.
+Result<RecordOutcome> record(const RecordOptions& options);
+
+}  // namespace opmeter::tools
+
+#endif  // OPMETER_TOOLS_RECORD_RECORD_H_
