@@ -21,7 +21,8 @@ Result<Tensor> read_npy(const std::string& path);
 /// The same from memory; `where` names the source in errors.
 Result<Tensor> parse_npy(std::span<const std::byte> bytes, const std::string& where);
 
-/// Writes version 1.0. The tensor must be compact host data of a type that .npy knows (else kUsage).
+/// Writes version 1.0. The tensor must be compact host data of a type that .npy knows (else
+/// kUsage).
 Status write_npy(const std::string& path, const DLTensor& tensor);
 
 }  // namespace opmeter::runtime

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// executor.h: runs a loaded model. Everything a run needs (call records, tensors' places, threads) is
-// laid out at creation; run() is a loop over calls. It tells opmeter.h about the graph, each run and
-// each op, and asks the profiler once per run whether anyone listens. It never includes the recorder.
+// executor.h: runs a loaded model. Everything a run needs (call records, tensors' places, threads)
+// is laid out at creation; run() is a loop over calls. It tells opmeter.h about the graph, each run
+// and each op, and asks the profiler once per run whether anyone listens. It never includes the
+// recorder.
 #ifndef OPMETER_RUNTIME_EXECUTOR_EXECUTOR_H_
 #define OPMETER_RUNTIME_EXECUTOR_EXECUTOR_H_
 
@@ -68,9 +69,9 @@ class Executor {
 
   const Model& model() const;
   const ExecutorOptions& options() const;
-  const std::vector<InputInfo>& inputs() const;     ///< inputs and parameters, by index
-  const std::vector<TensorInfo>& outputs() const;   ///< named after the node that makes them
-  const std::vector<OpInfo>& ops() const;           ///< in execution order, "__nop" included
+  const std::vector<InputInfo>& inputs() const;    ///< inputs and parameters, by index
+  const std::vector<TensorInfo>& outputs() const;  ///< named after the node that makes them
+  const std::vector<OpInfo>& ops() const;          ///< in execution order, "__nop" included
   PoolStats pool_stats() const;
   std::uint64_t create_ns() const;  ///< what create() took
 

@@ -39,8 +39,8 @@ struct Model {
 
 using ModelPtr = std::shared_ptr<const Model>;
 
-/// A factory library (graph and parameters inside). Errors: kInput when the file is missing, cut, no
-/// library, or holds something else (named, with what to do).
+/// A factory library (graph and parameters inside). Errors: kInput when the file is missing, cut,
+/// no library, or holds something else (named, with what to do).
 Result<ModelPtr> load_model(const std::string& library_path);
 Result<ModelPtr> load_model(const ModelFiles& files);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // tensor.h: an owning host tensor and helpers over borrowed DLTensor views. The common currency of
-// parameters, .npy files and the executor's inputs. Never talks to a pool: inputs and parameters are
-// not pool memory.
+// parameters, .npy files and the executor's inputs. Never talks to a pool: inputs and parameters
+// are not pool memory.
 #ifndef OPMETER_RUNTIME_EXECUTOR_TENSOR_H_
 #define OPMETER_RUNTIME_EXECUTOR_TENSOR_H_
 

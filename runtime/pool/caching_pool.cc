@@ -9,8 +9,8 @@ namespace {
 
 constexpr std::uint64_t kPageBytes = 4096;
 constexpr std::uint64_t kMaxRequestBytes = ~std::uint64_t{0} - kPageBytes;
-// Blocks of one slot and kept growth records. Real models need 1 to 8; reserved, so that bookkeeping
-// never calls the heap inside a run.
+// Blocks of one slot and kept growth records. Real models need 1 to 8; reserved, so that
+// bookkeeping never calls the heap inside a run.
 constexpr std::size_t kReservedBlocks = 256;
 constexpr std::size_t kMaxGrowthRecords = 1024;
 
@@ -38,9 +38,8 @@ void* CachingPool::alloc_workspace(Slot slot, std::uint64_t size_bytes) noexcept
   ++state.requests;
   const std::uint64_t size =
       size_bytes == 0 ? kPageBytes : (size_bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
-  const auto fit =
-      std::find_if(state.free.begin(), state.free.end(),
-                   [size](const Block& block) { return block.size_bytes >= size; });
+  const auto fit = std::find_if(state.free.begin(), state.free.end(),
+                                [size](const Block& block) { return block.size_bytes >= size; });
   if (fit == state.free.end()) {
     if (!state.free.empty()) drop(state, state.free.size() - 1);
     return grow(state, size);
@@ -74,10 +73,11 @@ bool CachingPool::free_workspace(Slot slot, void* block) noexcept {
     if (state.live[i].address != block) continue;
     const Block freed = state.live[i];
     state.live.erase(state.live.begin() + static_cast<std::ptrdiff_t>(i));
-    // Among equals the newcomer stands first, so that a LIFO sequence meets its warm block again.
-    const auto place =
-        std::lower_bound(state.free.begin(), state.free.end(), freed.size_bytes,
-                         [](const Block& b, std::uint64_t size) { return b.size_bytes < size; });
+    // As in TVM, a block goes behind others of its size, but before a single one.
+    const bool single = state.free.size() == 1;
+    const auto place = std::find_if(state.free.begin(), state.free.end(), [&](const Block& b) {
+      return single ? b.size_bytes >= freed.size_bytes : b.size_bytes > freed.size_bytes;
+    });
     state.free.insert(place, freed);
     return true;
   }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// caching_pool.h: workspaces by exactly the rules of TVM's WorkspacePool (workspace_pool.cc, the same
-// from 0.5 to 0.19), one pool per slot; tensors at load, by storage id. What users of stock TVM have.
+// caching_pool.h: workspaces by exactly the rules of TVM's WorkspacePool (workspace_pool.cc, the
+// same from 0.5 to 0.19), one pool per slot; tensors at load, by storage id. What users of stock
+// TVM have.
 //
-// The rules: sizes round up to 4096, nothing counts as 4096. No free block: allocate. One free block:
-// take it if it fits, else free it and allocate. Several: the smallest that fits; if none does, free
-// the largest and allocate. Nothing is split, merged, capped or trimmed.
+// The rules: sizes round up to 4096, nothing counts as 4096. No free block: allocate. One free
+// block: take it if it fits, else free it and allocate. Several: the smallest that fits; if none
+// does, free the largest and allocate. Nothing is split, merged, capped or trimmed.
 #ifndef OPMETER_RUNTIME_POOL_CACHING_POOL_H_
 #define OPMETER_RUNTIME_POOL_CACHING_POOL_H_
 

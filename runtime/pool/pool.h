@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // pool.h: the one interface behind which an executor's intermediate tensors and operator workspaces
 // are served. Implementations: naive, caching; TracingPool decorates any of them. A pool calls the
-// heap for blocks only: its bookkeeping is reserved up front, so that heap traffic seen inside a pool
-// is the pool's policy and nothing else.
+// heap for blocks only: its bookkeeping is reserved up front, so that heap traffic seen inside a
+// pool is the pool's policy and nothing else.
 #ifndef OPMETER_RUNTIME_POOL_POOL_H_
 #define OPMETER_RUNTIME_POOL_POOL_H_
 

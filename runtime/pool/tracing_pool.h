@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // tracing_pool.h: wraps any pool and reports every request and release through opmeter.h, so that
-// workspaces and tensors get operator, stack, run and size as mallocs do. make_pool() wraps only when
-// a profiler is in the process; without one there is nothing in the way.
+// workspaces and tensors get operator, stack, run and size as mallocs do. make_pool() wraps only
+// when a profiler is in the process; without one there is nothing in the way.
 #ifndef OPMETER_RUNTIME_POOL_TRACING_POOL_H_
 #define OPMETER_RUNTIME_POOL_TRACING_POOL_H_
 

@@ -99,8 +99,9 @@ class BlobParser {
                           "; this runtime cannot load it: compile for target llvm");
       }
     }
-    return fail_entry("unknown kind of module; compile for target llvm with executor graph, without "
-                      "external code generators");
+    return fail_entry(
+        "unknown kind of module; compile for target llvm with executor graph, without "
+        "external code generators");
   }
 
   std::vector<std::string> read_strings() {
@@ -167,8 +168,9 @@ class BlobParser {
     const std::uint64_t lists = reader_.read_count(8);
     for (std::uint64_t i = 0; i < lists && !reader_.failed(); ++i) read_strings();
     if (!symbols.empty() && !reader_.failed()) {
-      return fail_entry("external module \"" + one_line(symbols.front(), 60) +
-                        "\" wants constants as TVM objects; compile without external code generators");
+      return fail_entry(
+          "external module \"" + one_line(symbols.front(), 60) +
+          "\" wants constants as TVM objects; compile without external code generators");
     }
     return {};
   }
@@ -178,11 +180,12 @@ class BlobParser {
     if (row.empty()) return {};
     std::uint64_t modules = 0;
     for (const std::string& key : blob_.keys) modules += key != "_import_tree" ? 1u : 0u;
-    bool ok = row.size() == modules + 1 && row.front() == 0 &&
-              row.back() == blob_.import_children.size();
+    bool ok =
+        row.size() == modules + 1 && row.front() == 0 && row.back() == blob_.import_children.size();
     for (std::size_t i = 1; i < row.size(); ++i) ok = ok && row[i - 1] <= row[i];
     for (const std::uint64_t child : blob_.import_children) ok = ok && child < modules;
-    if (!ok) return fail("the import tree does not fit its " + std::to_string(modules) + " modules");
+    if (!ok)
+      return fail("the import tree does not fit its " + std::to_string(modules) + " modules");
     return {};
   }
 

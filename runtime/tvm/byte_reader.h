@@ -49,8 +49,8 @@ class ByteReader {
     return {reinterpret_cast<const char*>(raw.data()), raw.size()};
   }
 
-  /// u64 count of items that take at least `min_item_bytes` each: fails early on a count that cannot
-  /// be true, so that no caller reserves memory for it.
+  /// u64 count of items that take at least `min_item_bytes` each: fails early on a count that
+  /// cannot be true, so that no caller reserves memory for it.
   std::uint64_t read_count(std::uint64_t min_item_bytes) {
     const std::uint64_t count = read<std::uint64_t>();
     if (!failed_ && count > remaining() / min_item_bytes) failed_ = true;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// c_abi.h: the C interface between a library compiled by TVM 0.5 to 0.20 and whatever runs it: value
-// union, type codes, operator signature and the functions that library code calls back (defined in
-// executor/backend.cc). Binary facts only; never export a name that starts with __TVM, or a library's
-// own slot variables would bind to it.
+// c_abi.h: the C interface between a library compiled by TVM 0.5 to 0.20 and whatever runs it:
+// value union, type codes, operator signature and the functions that library code calls back
+// (defined in executor/backend.cc). Binary facts only; never export a name that starts with __TVM,
+// or a library's own slot variables would bind to it.
 #ifndef OPMETER_RUNTIME_TVM_C_ABI_H_
 #define OPMETER_RUNTIME_TVM_C_ABI_H_
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// dtype.cc: element types as text and sizes (see dtype.h). The spellings are TVM's String2DLDataType.
+// dtype.cc: element types as text and sizes (see dtype.h). The spellings are TVM's
+// String2DLDataType.
 #include "runtime/tvm/dtype.h"
 
 #include <array>
@@ -13,8 +14,8 @@ struct Base {
   std::uint8_t code;
 };
 // "bfloat" stands before "float": the first prefix that fits is taken.
-constexpr std::array<Base, 4> kBases = {
-    Base{"uint", kDLUInt}, Base{"int", kDLInt}, Base{"bfloat", kDLBfloat}, Base{"float", kDLFloat}};
+constexpr std::array<Base, 4> kBases = {Base{"uint", kDLUInt}, Base{"int", kDLInt},
+                                        Base{"bfloat", kDLBfloat}, Base{"float", kDLFloat}};
 
 /// Takes decimal digits off the front; nullopt when they do not fit `limit`.
 std::optional<unsigned> take_number(std::string_view& text, unsigned limit) {

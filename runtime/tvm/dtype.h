@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// dtype.h: element types as artifacts write them ("float32", "int8x4", "bool") and as DLPack carries
-// them. Used by the readers of graphs, parameters and .npy files. Holds no tensor and no memory.
+// dtype.h: element types as artifacts write them ("float32", "int8x4", "bool") and as DLPack
+// carries them. Used by the readers of graphs, parameters and .npy files. Holds no tensor and no
+// memory.
 #ifndef OPMETER_RUNTIME_TVM_DTYPE_H_
 #define OPMETER_RUNTIME_TVM_DTYPE_H_
 

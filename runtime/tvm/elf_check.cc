@@ -51,8 +51,9 @@ Error not_a_library(const std::string& path, std::ifstream& file, const char* he
   if (head[0] == '{') {
     return input_error(path + ": looks like JSON, not a library; give --graph, --params and --lib");
   }
-  return input_error(path + ": is not an ELF shared library (wrong magic); give the .so that TVM's "
-                            "export_library wrote");
+  return input_error(path +
+                     ": is not an ELF shared library (wrong magic); give the .so that TVM's "
+                     "export_library wrote");
 }
 
 }  // namespace
@@ -62,8 +63,8 @@ Status check_shared_library(const std::string& path) {
   if (!size) return size.error();
   std::ifstream file(path, std::ios::binary);
   if (!file) {
-    return input_error(path + ": cannot open the library: " +
-                       std::generic_category().message(errno));
+    return input_error(path +
+                       ": cannot open the library: " + std::generic_category().message(errno));
   }
   Elf64_Ehdr header{};
   file.read(reinterpret_cast<char*>(&header), sizeof header);
@@ -79,7 +80,8 @@ Status check_shared_library(const std::string& path) {
   if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_ident[EI_DATA] != ELFDATA2LSB ||
       header.e_machine != kMachine) {
     return input_error(path + ": is a library for another machine (ELF machine " +
-                       std::to_string(header.e_machine) + "); compile the model for " + kMachineName);
+                       std::to_string(header.e_machine) + "); compile the model for " +
+                       kMachineName);
   }
   if (header.e_type == ET_REL) {
     return input_error(path + ": is an object file; link it with `cc -shared -o model.so` first");

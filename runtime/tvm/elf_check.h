@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // elf_check.h: looks at a file before dlopen does: the dynamic loader maps a cut library without
-// complaint and the process dies later on a bus error, and its messages do not say what a user should
-// do about a tar, an object file or JSON in the wrong place.
+// complaint and the process dies later on a bus error, and its messages do not say what a user
+// should do about a tar, an object file or JSON in the wrong place.
 #ifndef OPMETER_RUNTIME_TVM_ELF_CHECK_H_
 #define OPMETER_RUNTIME_TVM_ELF_CHECK_H_
 

@@ -64,7 +64,9 @@ class Parser {
   }
 
  private:
-  Error fail(const std::string& what) const { return input_error(one_line(where_ + ": graph JSON: " + what)); }
+  Error fail(const std::string& what) const {
+    return input_error(one_line(where_ + ": graph JSON: " + what));
+  }
   Error fail_node(std::size_t index, const std::string& what) const {
     const std::string& name = graph_.nodes[index].name;
     return fail("node " + std::to_string(index) + " \"" + name + "\": " + what);
@@ -93,8 +95,9 @@ class Parser {
       } else if (key == "metadata") {
         break;
       } else {
-        return fail("unknown key \"" + key +
-                    "\"; graphs of TVM 0.5 to 0.19 have nodes, arg_nodes, heads, node_row_ptr, attrs");
+        return fail(
+            "unknown key \"" + key +
+            "\"; graphs of TVM 0.5 to 0.19 have nodes, arg_nodes, heads, node_row_ptr, attrs");
       }
       if (!status) return status;
     }
@@ -200,7 +203,10 @@ class Parser {
       }
     }
     if (!has_op || !has_name || !has_inputs) {
-      return fail(at + ": key \"" + (!has_op ? "op" : !has_name ? "name" : "inputs") +
+      return fail(at + ": key \"" +
+                  (!has_op     ? "op"
+                   : !has_name ? "name"
+                               : "inputs") +
                   "\" is missing; export the graph again");
     }
     const std::string named = at + " \"" + node.name + "\"";
@@ -293,8 +299,9 @@ class Parser {
           const std::optional<std::int64_t> number =
               integer(extent, 0, std::numeric_limits<std::int64_t>::max());
           if (!number) {
-            return fail("attrs: a shape holds an extent that is not a whole number >= 0; dynamic "
-                        "shapes are not for the graph executor");
+            return fail(
+                "attrs: a shape holds an extent that is not a whole number >= 0; dynamic "
+                "shapes are not for the graph executor");
           }
           shape.push_back(*number);
         }
@@ -419,7 +426,8 @@ class Parser {
       listed[node] = true;
     }
     for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
-      if (!graph_.nodes[i].is_op && !listed[i]) return fail_node(i, "is an input but not in arg_nodes");
+      if (!graph_.nodes[i].is_op && !listed[i])
+        return fail_node(i, "is an input but not in arg_nodes");
     }
     return {};
   }

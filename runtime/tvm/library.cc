@@ -54,12 +54,13 @@ std::uint64_t bytes_to_segment_end(const void* start) {
 
 /// Interfaces that share nothing with 0.5-0.20 except some names.
 Status check_interface(void* handle, const std::string& path) {
-  for (const char* name : {"__tvm_ffi__library_ctx", "__tvm_ffi_library_ctx",
-                           "__tvm_ffi__library_bin", "__tvm_ffi_library_bin",
-                           "__TVMFFIFunctionCall", "__TVMFFIErrorSetRaisedFromCStr"}) {
+  for (const char* name :
+       {"__tvm_ffi__library_ctx", "__tvm_ffi_library_ctx", "__tvm_ffi__library_bin",
+        "__tvm_ffi_library_bin", "__TVMFFIFunctionCall", "__TVMFFIErrorSetRaisedFromCStr"}) {
     if (dlsym(handle, name) != nullptr) {
-      return input_error(path + ": was compiled by TVM 0.21 or later (it exports " + name +
-                         "), whose operators have another interface; compile with TVM 0.19 or older");
+      return input_error(
+          path + ": was compiled by TVM 0.21 or later (it exports " + name +
+          "), whose operators have another interface; compile with TVM 0.19 or older");
     }
   }
   return {};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// library.h: one shared library compiled by TVM: opened, its context slots bound to this runtime, its
-// functions found by name. Slots are plain variables of the library, so all users in the process
-// share one Library per file and calls find their executor through the calling thread.
+// library.h: one shared library compiled by TVM: opened, its context slots bound to this runtime,
+// its functions found by name. Slots are plain variables of the library, so all users in the
+// process share one Library per file and calls find their executor through the calling thread.
 #ifndef OPMETER_RUNTIME_TVM_LIBRARY_H_
 #define OPMETER_RUNTIME_TVM_LIBRARY_H_
 
@@ -21,8 +21,8 @@ namespace opmeter::runtime {
 /// Thread rule: any thread.
 class Library {
  public:
-  /// Opens (or shares, when it is open already) a library. Errors (kInput): missing, cut, not an ELF
-  /// library of this machine, or made by a TVM whose operators have another interface (0.21+).
+  /// Opens (or shares, when it is open already) a library. Errors (kInput): missing, cut, not an
+  /// ELF library of this machine, or made by a TVM whose operators have another interface (0.21+).
   static Result<std::shared_ptr<Library>> open(const std::string& path);
   ~Library();
   Library(const Library&) = delete;

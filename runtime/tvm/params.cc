@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// params.cc: .params lists and single arrays (see params.h). Layout: TVM's SaveParams / NDArray::Save,
-// the same in every version:
+// params.cc: .params lists and single arrays (see params.h). Layout: TVM's SaveParams /
+// NDArray::Save, the same in every version:
 //
 //   u64 list magic | u64 0 | u64 n | n x string name | u64 n | n x array
 //   array: u64 magic | u64 0 | i32 device_type, device_id | i32 ndim | u8 code, u8 bits, u16 lanes
@@ -50,8 +50,8 @@ Result<Tensor> read_ndarray(ByteReader& reader, const std::string& name) {
 
   const std::optional<std::uint64_t> expected = shape_bytes(shape, dtype);
   if (!expected) return fail("shape " + shape_name(shape) + " does not fit in memory");
-  // Writers leave lanes out of the size; 0.5 and 0.6 also round bool down to nothing, which cannot be
-  // read back.
+  // Writers leave lanes out of the size; 0.5 and 0.6 also round bool down to nothing, which cannot
+  // be read back.
   if (size < 0 || static_cast<std::uint64_t>(size) != *expected) {
     return fail("it claims " + std::to_string(size) + " bytes for " + shape_name(shape) + " " +
                 dtype_name(dtype) + " (" + std::to_string(*expected) + " is right)");
@@ -87,7 +87,8 @@ Result<std::vector<NamedTensor>> parse_params(std::span<const std::byte> bytes,
     param.tensor = std::move(tensor).value();
   }
   if (reader.remaining() != 0) {
-    return fail(std::to_string(reader.remaining()) + " bytes follow the last parameter; is this one "
+    return fail(std::to_string(reader.remaining()) +
+                " bytes follow the last parameter; is this one "
                 "whole .params file?");
   }
   return params;

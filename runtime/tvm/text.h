@@ -9,11 +9,15 @@
 
 namespace opmeter::runtime {
 
-/// Control characters become '?', and more than `limit` bytes are cut.
+/// Line ends become spaces, other control characters '?', and more than `limit` bytes are cut.
 inline std::string one_line(std::string_view text, std::size_t limit = 600) {
   std::string line(text.substr(0, limit));
   for (char& c : line) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+    if (c == '\n' || c == '\r' || c == '\t') {
+      c = ' ';
+    } else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
+      c = '?';
+    }
   }
   if (text.size() > limit) line += "...";
   return line;
