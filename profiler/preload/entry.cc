@@ -3,11 +3,13 @@
 // first, so that the allocations of other libraries' constructors are seen), the annotation table,
 // and the one loader hook. Zone a.
 #include "profiler/preload/hooks.h"
+#include "profiler/preload/loader_blocks.h"
 
 namespace {
 
 __attribute__((constructor(101))) void start_recording(int, char**, char** environment) {
   (void)opmeter::preload::real();
+  opmeter::preload::loader_blocks_start();
   (void)opmeter::recorder::start(environment);
 }
 

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "profiler/preload/hooks.h"
+#include "profiler/preload/loader_blocks.h"
 
 namespace opmeter::preload {
 
@@ -75,7 +76,7 @@ void* bootstrap_realloc(void* old_block, size_t size) {
 
 /// memalign, aligned_alloc, valloc and pvalloc differ in the real call only.
 template <typename Call>
-void* hooked_alloc(const void* frame, AllocApi api, size_t size, Call call) {
+void* hooked_alloc(const void* frame, AllocApi api, uint64_t size, Call call) {
   if (!outermost(frame)) return call();
   void* block;
   {
@@ -108,8 +109,10 @@ OPM_HOOK void* malloc(size_t size) {
 
 OPM_HOOK void* calloc(size_t count, size_t size) {
   const RealFunctions* next = real();
-  if (next == nullptr) return bootstrap_alloc(saturating_product(count, size), kBootstrapAlignment);
-  return hooked_alloc(OPM_FRAME, AllocApi::kCalloc, saturating_product(count, size),
+  const size_t bytes = saturating_product(count, size);
+  if (next == nullptr) return bootstrap_alloc(bytes, kBootstrapAlignment);
+  return hooked_alloc(OPM_FRAME, AllocApi::kCalloc,
+                      size_without_us(bytes, size, __builtin_return_address(0)),
                       [&] { return next->calloc(count, size); });
 }
 
