@@ -35,6 +35,8 @@ struct Dist {
 /// Calls and bytes of one domain in one place. `failed` calls are in neither calls nor bytes.
 struct Counts {
   uint64_t calls = 0, bytes = 0, frees = 0, failed = 0, backing_calls = 0, backing_bytes = 0;
+
+  friend bool operator==(const Counts&, const Counts&) = default;
 };
 using DomainCounts = std::array<Counts, kDomains>;
 
@@ -68,6 +70,8 @@ struct Stack {
   Domain domain{};
   uint64_t calls = 0, bytes = 0;
   uint64_t first_run_calls = 0, steady_calls = 0;
+  uint64_t first_run_bytes = 0, steady_bytes = 0;
+  uint64_t forbidden_calls = 0;  ///< inside opm_forbid scopes
   std::string cause;             ///< "" when unknown
   std::vector<std::string> ops;  ///< names of the ops that allocated here, most calls first
   bool cut = false;
@@ -99,12 +103,14 @@ struct OpStackRef {
 struct Op {
   uint32_t id = 0;
   int32_t index = -1;
-  std::string name, kind, device;
+  std::string name, kind, device, graph;
   std::vector<Tensor> inputs, outputs;
   double calls_per_run = 0;
-  Dist latency_ns;  ///< self time, steady runs
+  std::optional<uint64_t> first_run_ns;  ///< self time in the first run
+  Dist latency_ns;                      ///< self time, steady runs
   Dist inclusive_ns;
   Dist kernel_ns;
+  Dist device_ns;           ///< asynchronous spans on a stream; n = 0 when there are none
   double share = 0;         ///< of the steady runs' latency
   DomainCounts total{};     ///< every domain, all phases
   OpAllocations alloc;      ///< domain heap
@@ -115,18 +121,23 @@ struct Op {
 
 struct Thread {
   uint32_t id = 0;
+  int64_t tid = 0;  ///< the kernel's
   std::string name;
   std::string role;  ///< caller | worker | other
   Domain domain{};
   uint64_t calls = 0, bytes = 0;
+  uint64_t first_run_calls = 0, steady_calls = 0;
 };
 
 struct PoolUse {
+  Counts total;
   Counts first_run;
   PerRun steady_per_run;
   std::vector<uint64_t>
       growth_bytes;         ///< backing heap or device blocks in order of request, from run 1 on
+  uint64_t growth_calls = 0, growth_bytes_sum = 0;  ///< also of those that the list has no room for
   uint64_t peak_bytes = 0;  ///< highest live requested bytes
+  uint64_t first_run_largest_bytes = 0, steady_largest_bytes = 0;
 };
 
 struct TimelinePoint {
@@ -135,6 +146,8 @@ struct TimelinePoint {
 };
 
 struct Context {
+  std::string trace;           ///< path of the file, "" when it came from memory
+  uint64_t duration_ns = 0;    ///< first to last event
   std::vector<std::string> command;
   int64_t pid = 0;
   std::string host;
@@ -146,11 +159,14 @@ struct Context {
 struct Runs {
   uint64_t count = 0;
   uint64_t warmup = 0;  ///< runs that are neither first nor steady
+  uint64_t steady = 0;
+  uint64_t incomplete = 0;  ///< did not end, or lost events: in no latency number
   bool warmup_detected = false;
   bool never_steady = false;
   Dist latency_ns;  ///< steady runs
   Dist gap_ns;      ///< between ops, steady runs
   std::optional<uint64_t> first_run_ns;
+  std::optional<uint64_t> first_gap_ns;
   std::vector<uint64_t> samples_ns;  ///< every run in order
   Dist minor_faults;
 };
@@ -164,6 +180,7 @@ struct Allocations {
   uint64_t temporary_calls = 0;  ///< freed in the run that made them
   uint64_t freed_unknown = 0;    ///< frees of blocks born before the recorder
   uint64_t forbidden_calls = 0;  ///< inside opm_forbid scopes
+  uint64_t first_run_largest_bytes = 0, steady_largest_bytes = 0;
   struct Largest {
     uint64_t bytes = 0;
     std::string op;
@@ -175,8 +192,11 @@ struct Quality {
   uint64_t lost_events = 0, cut_stacks = 0, unresolved_frames = 0, damaged_blocks = 0;
   bool complete = true;
   uint64_t inferred_context = 0;  ///< events charged to the only open run without a token
+  uint64_t reused_addresses = 0;  ///< allocations at an address that was still live: lost frees
+  uint64_t events = 0;            ///< events analysed
   std::optional<double> overhead_per_event_ns, overhead_share;
   std::string note;
+  std::vector<std::string> symbol_problems;  ///< modules whose file gives no names, and why
 };
 
 struct Report {
