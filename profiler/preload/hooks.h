@@ -33,14 +33,14 @@ inline bool outermost(const void* frame) {
   return true;
 }
 
-inline void note_alloc(AllocApi api, const void* block, uint64_t bytes) {
+inline void note_alloc(const void* frame, AllocApi api, const void* block, uint64_t bytes) {
   const recorder::Recording window;
-  if (window.thread() != nullptr) recorder::record_alloc(window.thread(), api, block, bytes);
+  if (window.thread() != nullptr) recorder::record_alloc(window.thread(), frame, api, block, bytes);
 }
 
-inline void note_free(AllocApi api, const void* block) {
+inline void note_free(const void* frame, AllocApi api, const void* block) {
   const recorder::Recording window;
-  if (window.thread() != nullptr) recorder::record_free(window.thread(), api, block);
+  if (window.thread() != nullptr) recorder::record_free(window.thread(), frame, api, block);
 }
 
 }  // namespace opmeter::preload

@@ -13,7 +13,7 @@ namespace opmeter::preload {
 
 constinit thread_local InsideTls t_inside{};
 
-void record_thrown(uint64_t size) { note_alloc(AllocApi::kNew, nullptr, size); }
+void record_thrown(uint64_t size) { note_alloc(nullptr, AllocApi::kNew, nullptr, size); }
 
 namespace {
 
@@ -34,17 +34,17 @@ void* hooked_realloc(const void* frame, AllocApi api, void* old_block, size_t si
       const Inside inside(frame);
       block = call();
     }
-    note_alloc(api, block, size);
+    note_alloc(frame, api, block, size);
     return block;
   }
   if (size == 0) {  // a release with glibc; other allocators may answer with a block of no bytes
-    note_free(api, old_block);
+    note_free(frame, api, old_block);
     void* block;
     {
       const Inside inside(frame);
       block = call();
     }
-    if (block != nullptr) note_alloc(api, block, 0);
+    if (block != nullptr) note_alloc(frame, api, block, 0);
     return block;
   }
   const uint64_t before = recorder::ticks_now();
@@ -55,7 +55,7 @@ void* hooked_realloc(const void* frame, AllocApi api, void* old_block, size_t si
   }
   const recorder::Recording window;
   if (window.thread() != nullptr) {
-    recorder::record_realloc(window.thread(), api, before, old_block, block, size);
+    recorder::record_realloc(window.thread(), frame, api, before, old_block, block, size);
   }
   return block;
 }
@@ -83,7 +83,7 @@ void* hooked_alloc(const void* frame, AllocApi api, uint64_t size, Call call) {
     const Inside inside(frame);
     block = call();
   }
-  note_alloc(api, block, size);
+  note_alloc(frame, api, block, size);
   return block;
 }
 
@@ -91,7 +91,7 @@ template <typename Call>
 void hooked_free(const void* frame, AllocApi api, void* block, Call call) {
   if (block == nullptr || is_bootstrap(block)) return;
   if (!outermost(frame)) return call();
-  note_free(api, block);
+  note_free(frame, api, block);
   const Inside inside(frame);
   call();
 }
@@ -175,7 +175,7 @@ OPM_HOOK int posix_memalign(void** out, size_t alignment, size_t size) {
     const Inside inside(frame);
     error = next->posix_memalign(out, alignment, size);
   }
-  note_alloc(AllocApi::kPosixMemalign, error == 0 ? *out : nullptr, size);
+  note_alloc(frame, AllocApi::kPosixMemalign, error == 0 ? *out : nullptr, size);
   return error;
 }
 

@@ -59,7 +59,7 @@ void* hooked_new(const void* frame, AllocApi api, size_t size, bool throws, Call
     block = call();
   }
   t_inside.may_throw = false;
-  note_alloc(api, block, size);
+  note_alloc(frame, api, block, size);
   return block;
 }
 
@@ -67,7 +67,7 @@ template <typename Call>
 void hooked_delete(const void* frame, AllocApi api, void* block, Call call) {
   if (block == nullptr || is_bootstrap(block)) return;
   if (!outermost(frame)) return call();
-  note_free(api, block);
+  note_free(frame, api, block);
   const Inside inside(frame);
   call();
 }

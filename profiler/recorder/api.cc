@@ -184,7 +184,7 @@ void pool_alloc_end(opm_pool pool, const void* block, uint64_t bytes) {
   ThreadState* t = window.thread();
   if (t == nullptr) return;
   if (t->pool_depth > 0) --t->pool_depth;
-  record_pool_alloc(t, pool, block, bytes);
+  record_pool_alloc(t, __builtin_frame_address(0), pool, block, bytes);
 }
 
 void pool_free_begin(opm_pool pool, const void* block) {

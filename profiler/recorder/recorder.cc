@@ -234,7 +234,8 @@ SessionHeader* map_session(const char* const* environment) {
   constexpr size_t kNameLength = sizeof kSessionEnv - 1;
   const char* path = nullptr;
   for (; environment != nullptr && *environment != nullptr; ++environment) {
-    if (std::strncmp(*environment, kSessionEnv, kNameLength) == 0 && (*environment)[kNameLength] == '=') {
+    if (std::strncmp(*environment, kSessionEnv, kNameLength) == 0 &&
+        (*environment)[kNameLength] == '=') {
       path = *environment + kNameLength + 1;
     }
   }
@@ -360,10 +361,11 @@ bool record_payload(ThreadState* t, trace::DefinitionTag tag, const uint8_t* dat
   return true;
 }
 
-void record_alloc(ThreadState* t, AllocApi api, const void* block, uint64_t bytes) {
+void record_alloc(ThreadState* t, const void* hook_frame, AllocApi api, const void* block,
+                  uint64_t bytes) {
   const KeepErrno keep;
   const uint64_t now = ticks_now();
-  const uint32_t stack = (g_session->flags & kNoStacks) ? 0 : capture_stack(t);
+  const uint32_t stack = (g_session->flags & kNoStacks) ? 0 : capture_stack(t, hook_frame);
   const opm_pool pool = t->backing_pool();
   const uint32_t slots = pool == 0 ? 1 : 2;
   Slot* slot = reserve(t, slots);
@@ -379,10 +381,10 @@ void record_alloc(ThreadState* t, AllocApi api, const void* block, uint64_t byte
   commit(t, slots);
 }
 
-void record_free(ThreadState* t, AllocApi api, const void* block) {
+void record_free(ThreadState* t, const void* hook_frame, AllocApi api, const void* block) {
   const KeepErrno keep;
   const uint64_t now = ticks_now();
-  const uint32_t stack = (g_session->flags & kFreeStacks) ? capture_stack(t) : 0;
+  const uint32_t stack = (g_session->flags & kFreeStacks) ? capture_stack(t, hook_frame) : 0;
   const opm_pool pool = t->backing_pool();
   const uint32_t slots = pool == 0 ? 1 : 2;
   Slot* slot = reserve(t, slots);
@@ -398,11 +400,11 @@ void record_free(ThreadState* t, AllocApi api, const void* block) {
   commit(t, slots);
 }
 
-void record_realloc(ThreadState* t, AllocApi api, uint64_t before, const void* old_block,
-                    const void* block, uint64_t bytes) {
+void record_realloc(ThreadState* t, const void* hook_frame, AllocApi api, uint64_t before,
+                    const void* old_block, const void* block, uint64_t bytes) {
   const KeepErrno keep;
   const uint64_t now = ticks_now();
-  const uint32_t stack = (g_session->flags & kNoStacks) ? 0 : capture_stack(t);
+  const uint32_t stack = (g_session->flags & kNoStacks) ? 0 : capture_stack(t, hook_frame);
   const opm_pool pool = t->backing_pool();
   Slot* slot = reserve(t, 3);
   if (slot == nullptr) return;
@@ -420,10 +422,11 @@ void record_realloc(ThreadState* t, AllocApi api, uint64_t before, const void* o
   commit(t, 3);
 }
 
-void record_pool_alloc(ThreadState* t, opm_pool pool, const void* block, uint64_t bytes) {
+void record_pool_alloc(ThreadState* t, const void* hook_frame, opm_pool pool, const void* block,
+                       uint64_t bytes) {
   const KeepErrno keep;
   const uint64_t now = ticks_now();
-  const uint32_t stack = (g_session->flags & kNoStacks) ? 0 : capture_stack(t);
+  const uint32_t stack = (g_session->flags & kNoStacks) ? 0 : capture_stack(t, hook_frame);
   Slot* slot = reserve(t, 2);
   if (slot == nullptr) return;
   slot[0] = {now,   reinterpret_cast<uint64_t>(block),           bytes,

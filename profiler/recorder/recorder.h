@@ -12,6 +12,7 @@
 #include "profiler/recorder/clock.h"
 #include "profiler/recorder/os.h"
 #include "profiler/recorder/session.h"
+#include "profiler/recorder/stack_walk.h"
 #include "profiler/trace/codec.h"
 #include "profiler/trace/event.h"
 
@@ -23,7 +24,9 @@ using trace::EventKind;
 inline constexpr uint32_t kMaxOpenOps = 64;  ///< deeper ones are counted, not named
 inline constexpr uint32_t kMaxOpenPools = 16;
 inline constexpr uint32_t kMaxContexts = 16;
-inline constexpr uint32_t kMaxFrames = 4096;           ///< deeper stacks are cut and flagged
+inline constexpr uint32_t kMaxFrames = 4096;  ///< deeper stacks are cut and flagged
+inline constexpr uint32_t kMaxWalkWords = 8192;
+inline constexpr uint32_t kCachedStacks = 2048;        ///< per thread, a power of two
 inline constexpr size_t kMaxPayloadBytes = 48 * 1024;  ///< of one definition: fits a chunk
 
 /// What a thread works for: its own open run, or a token's.
@@ -31,6 +34,17 @@ struct ThreadContext {
   uint64_t run = 0;
   uint32_t ops[kMaxOpenOps];
   uint32_t depth = 0;  ///< open ops, may exceed kMaxOpenOps
+};
+
+/// A whole stack that this thread has walked: right again when the start and all words are the same
+/// again.
+struct CachedStack {
+  WalkStart start;
+  uint32_t epoch;
+  uint32_t id;  ///< 0 = empty
+  uint32_t words;
+  uint32_t room;
+  WalkWord* at;
 };
 
 /// Everything the recorder knows of one thread. Comes from map_pages, is reused after the thread's
@@ -54,7 +68,11 @@ struct ThreadState {
   uint32_t attached_depth = 0;
   char name[16] = {};
   ThreadState* next_free = nullptr;
+  uint8_t* words_area = nullptr;  ///< where cached stacks keep their words
+  size_t words_used = 0;
+  CachedStack cache[kCachedStacks];
   void* frames[kMaxFrames];
+  WalkWord words[kMaxWalkWords];
   uint8_t payload[kMaxPayloadBytes];
 
   ThreadContext& context() {
@@ -95,16 +113,20 @@ class Recording {
 
 // Events. `t` is a Recording's thread.
 
-void record_alloc(ThreadState* t, AllocApi api, const void* block, uint64_t bytes);
-void record_free(ThreadState* t, AllocApi api, const void* block);
+/// `hook_frame` is __builtin_frame_address(0) of the exported function that the program called:
+/// where its stack starts. Null = no stack.
+void record_alloc(ThreadState* t, const void* hook_frame, AllocApi api, const void* block,
+                  uint64_t bytes);
+void record_free(ThreadState* t, const void* hook_frame, AllocApi api, const void* block);
 /// A realloc that is a plain allocation or a release is recorded as such by the caller; this is the
 /// rest. `before` was taken before the real call. block null = failed.
-void record_realloc(ThreadState* t, AllocApi api, uint64_t before, const void* old_block,
-                    const void* block, uint64_t bytes);
+void record_realloc(ThreadState* t, const void* hook_frame, AllocApi api, uint64_t before,
+                    const void* old_block, const void* block, uint64_t bytes);
 /// An event without stack.
 void record_event(ThreadState* t, EventKind kind, uint64_t address, uint64_t bytes, uint32_t ref,
                   uint16_t api = 0);
-void record_pool_alloc(ThreadState* t, opm_pool pool, const void* block, uint64_t bytes);
+void record_pool_alloc(ThreadState* t, const void* hook_frame, opm_pool pool, const void* block,
+                       uint64_t bytes);
 /// A definition; true when it is in the ring.
 bool record_payload(ThreadState* t, trace::DefinitionTag tag, const uint8_t* data, size_t size);
 

@@ -71,8 +71,9 @@ static_assert(sizeof(Chunk) == kChunkBytes);
 
 /// What `opmeter record` was asked for.
 enum SessionFlag : uint32_t {
-  kFreeStacks = 1,  ///< frees carry a call stack too
-  kNoStacks = 2,    ///< allocations carry none
+  kFreeStacks = 1,    ///< frees carry a call stack too
+  kNoStacks = 2,      ///< allocations carry none
+  kVerifyStacks = 4,  ///< compare each stack with a libunwind cursor walk (slow; a self-check)
 };
 
 struct SessionHeader {
@@ -92,6 +93,9 @@ struct SessionHeader {
   std::atomic<uint64_t> lost_events;
   std::atomic<uint64_t> overhead_samples, overhead_ticks;
   std::atomic<uint64_t> flush_requested, flush_done;
+  // The self-check of stacks: compared, of them different, and how stacks were found.
+  std::atomic<uint64_t> stacks_verified, stacks_different;
+  std::atomic<uint64_t> stacks_by_libunwind;
 };
 static_assert(sizeof(SessionHeader) <= kHeaderBytes);
 static_assert(std::atomic<uint64_t>::is_always_lock_free, "shared between processes");

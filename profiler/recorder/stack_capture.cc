@@ -10,6 +10,8 @@
 #include <cstring>
 
 #include "profiler/recorder/modules.h"
+#include "profiler/recorder/stack_walk.h"
+#include "profiler/recorder/unwind_rules.h"
 
 namespace opmeter::recorder {
 namespace {
@@ -24,7 +26,9 @@ struct StackNode {
   std::atomic<bool>
       defined;  ///< its definition is in a ring; a second one is harmless, none is not
 
-  void** frames() { return reinterpret_cast<void**>(this + 1); }  ///< `count` of them follow the node
+  void** frames() {
+    return reinterpret_cast<void**>(this + 1);
+  }  ///< `count` of them follow the node
 };
 static_assert(sizeof(StackNode) % alignof(void*) == 0);
 
@@ -141,24 +145,138 @@ uint32_t intern(ThreadState* t, void* const* frames, uint32_t count, bool cut) {
 bool stacks_start() {
   g_buckets =
       static_cast<std::atomic<StackNode*>*>(map_pages(kBuckets * sizeof(std::atomic<StackNode*>)));
-  unw_set_caching_policy(unw_local_addr_space, UNW_CACHE_PER_THREAD);
-  unw_set_cache_size(unw_local_addr_space, 1024, 0);
-  return g_buckets != nullptr;
+  if (session()->flags & kVerifyStacks) {
+    unw_set_caching_policy(unw_local_addr_space, UNW_CACHE_NONE);
+  } else {
+    unw_set_caching_policy(unw_local_addr_space, UNW_CACHE_PER_THREAD);
+    unw_set_cache_size(unw_local_addr_space, 1024, 0);
+  }
+  return g_buckets != nullptr && unwind_rules_start();
 }
 
-void stacks_flush() { unw_flush_cache(unw_local_addr_space, 0, 0); }
+void stacks_flush() {
+  unw_flush_cache(unw_local_addr_space, 0, 0);
+  unwind_rules_flush();
+}
 
-uint32_t capture_stack(ThreadState* t) {
-  if (g_buckets == nullptr) return 0;
+namespace {
+
+// --- the cache of whole stacks
+// -----------------------------------------------------------------------------------
+
+constexpr size_t kWordsBytes = 4u << 20;  // address space per thread; touched as far as used
+
+CachedStack& cache_slot(ThreadState* t, const WalkStart& start) {
+  uint64_t h = (start.rsp ^ start.pc << 7) * 0x9E3779B97F4A7C15u;
+  h = (h ^ start.rbp) * 0xFF51AFD7ED558CCDu;
+  return t->cache[h >> 53 & (kCachedStacks - 1)];
+}
+
+/// In the order of reading: the address of each word follows from the words before it, so a changed
+/// stack is left before anything is read that the unwinder would not read.
+bool still_valid(const CachedStack& cached) {
+  for (const WalkWord *w = cached.at, *end = w + cached.words; w != end; ++w) {
+    if (*reinterpret_cast<const uint64_t*>(w->address) != w->value) return false;
+  }
+  return true;
+}
+
+/// Room for `count` words, for as long as the cache is not emptied. When the room is used up, the
+/// cache starts anew.
+WalkWord* take_words(ThreadState* t, uint32_t count) {
+  const size_t bytes = count * sizeof(WalkWord);
+  if (t->words_area == nullptr) t->words_area = static_cast<uint8_t*>(map_pages(kWordsBytes));
+  if (t->words_area == nullptr || bytes > kWordsBytes) return nullptr;
+  if (t->words_used + bytes > kWordsBytes) {
+    std::memset(static_cast<void*>(t->cache), 0, sizeof t->cache);
+    t->words_used = 0;
+  }
+  void* at = t->words_area + t->words_used;
+  t->words_used += bytes;
+  return static_cast<WalkWord*>(at);
+}
+
+void remember(ThreadState* t, CachedStack& slot, const WalkStart& start, const Walk& walk,
+              uint32_t id) {
+  slot.id = 0;
+  if (walk.words > slot.room) {
+    const uint32_t room = (walk.words + 15) & ~15u;
+    WalkWord* at = take_words(t, room);
+    if (at == nullptr) return;
+    slot.at = at;
+    slot.room = room;
+  }
+  std::memcpy(slot.at, t->words, walk.words * sizeof(WalkWord));
+  slot.start = start;
+  slot.words = walk.words;
+  slot.epoch = session()->epoch.load(std::memory_order_relaxed);
+  slot.id = id;
+}
+
+// --- libunwind
+// ---------------------------------------------------------------------------------------------------
+
+/// Drops the library's own innermost frames; returns how many.
+uint32_t own_frames(void* const* frames, uint32_t count) {
+  uint32_t first = 0;
+  while (first < count && is_own_code(frames[first])) ++first;
+  return first;
+}
+
+uint32_t capture_by_libunwind(ThreadState* t) {
+  session()->stacks_by_libunwind.fetch_add(1, std::memory_order_relaxed);
   const int walked = unw_backtrace(t->frames, static_cast<int>(kMaxFrames));
   if (walked <= 0) return 0;
   auto count = static_cast<uint32_t>(walked);
   const bool cut = count == kMaxFrames;
   while (count > 0 && t->frames[count - 1] == nullptr) --count;
-  uint32_t first = 0;
-  while (first < count && is_own_code(t->frames[first])) ++first;
-  if (first == count) return 0;
-  return intern(t, t->frames + first, count - first, cut);
+  const uint32_t first = own_frames(t->frames, count);
+  return first == count ? 0 : intern(t, t->frames + first, count - first, cut);
+}
+
+/// The self-check: walks with a libunwind cursor, no cache involved, and compares with what `id`
+/// stands for.
+[[gnu::noinline]] void verify(ThreadState* t, uint32_t id) {
+  unw_context_t context;
+  unw_cursor_t cursor;
+  unw_getcontext(&context);
+  if (unw_init_local(&cursor, &context) != 0) return;
+  uint32_t count = 0;
+  bool own = true;
+  do {
+    unw_word_t ip = 0;
+    unw_get_reg(&cursor, UNW_REG_IP, &ip);
+    if (ip == 0) break;
+    own = own && is_own_code(reinterpret_cast<void*>(ip));
+    if (!own) t->frames[count++] = reinterpret_cast<void*>(ip);
+  } while (count < kMaxFrames && unw_step(&cursor) > 0);
+  session()->stacks_verified.fetch_add(1, std::memory_order_relaxed);
+  if (intern(t, t->frames, count, count == kMaxFrames) != id) {
+    session()->stacks_different.fetch_add(1, std::memory_order_relaxed);
+  }
+}
+
+uint32_t capture(ThreadState* t, const WalkStart& start) {
+  CachedStack& slot = cache_slot(t, start);
+  if (slot.id != 0 && slot.start.pc == start.pc && slot.start.rsp == start.rsp &&
+      slot.start.rbp == start.rbp &&
+      slot.epoch == session()->epoch.load(std::memory_order_relaxed) && still_valid(slot)) {
+    return slot.id;
+  }
+  const Walk walk = walk_stack(start, t->frames, kMaxFrames, t->words, kMaxWalkWords);
+  if (!walk.complete && !walk.cut) return capture_by_libunwind(t);
+  const uint32_t id = intern(t, t->frames, walk.frames, walk.cut);
+  if (id != 0 && !walk.words_overflow) remember(t, slot, start, walk, id);
+  return id;
+}
+
+}  // namespace
+
+uint32_t capture_stack(ThreadState* t, const void* hook_frame) {
+  if (g_buckets == nullptr || hook_frame == nullptr) return 0;
+  const uint32_t id = capture(t, walk_start(hook_frame));
+  if (session()->flags & kVerifyStacks) verify(t, id);
+  return id;
 }
 
 }  // namespace opmeter::recorder

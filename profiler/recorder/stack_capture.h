@@ -14,10 +14,11 @@ namespace opmeter::recorder {
 /// Prepares the unwinder and the table. False when memory is refused: stacks are then all 0.
 bool stacks_start();
 
-/// The caller's stack without the preload library's own innermost frames. 0 = none. Exact: every
-/// call walks (libunwind, whose per-thread cache of unwind rules is flushed when a module goes),
-/// then looks the frames up.
-uint32_t capture_stack(ThreadState* t);
+/// The stack of the program that called the hook with this frame; 0 = none (also for a null frame).
+/// Exact: a cached stack is used only when every word that its walk read is unchanged
+/// (stack_walk.h); else it is walked by unwind rules; where those do not reach (code without unwind
+/// information), libunwind walks.
+uint32_t capture_stack(ThreadState* t, const void* hook_frame);
 
 /// Rules cached for unloaded code must not be used again.
 void stacks_flush();

@@ -224,6 +224,7 @@ Result<RecordOutcome> record(const RecordOptions& options) {
   uint32_t flags = 0;
   if (options.free_stacks) flags |= recorder::kFreeStacks;
   if (options.no_stacks) flags |= recorder::kNoStacks;
+  if (options.verify_stacks) flags |= recorder::kVerifyStacks;
   Result<recorder::Session> session = recorder::Session::create(options.buffer_bytes, flags);
   if (!session) return session.error();
   const double ns_per_tick = recorder::calibrate_ns_per_tick(5);
@@ -297,6 +298,9 @@ Result<RecordOutcome> record(const RecordOptions& options) {
   outcome.events = writer->events_written();
   outcome.file_bytes = writer->bytes_written();
   outcome.lost_events = trailer.lost_events;
+  outcome.stacks_verified = session->header()->stacks_verified.load();
+  outcome.stacks_different = session->header()->stacks_different.load();
+  outcome.stacks_by_libunwind = session->header()->stacks_by_libunwind.load();
   outcome.recorded = session->header()->images.load() != 0;
   if (exec_failed) {
     outcome.note =

@@ -19,6 +19,7 @@ struct RecordOptions {
   bool force = false;                ///< replace an existing output file
   bool free_stacks = false;
   bool no_stacks = false;
+  bool verify_stacks = false;  ///< self-check: each stack against a libunwind cursor walk (slow)
   uint64_t buffer_bytes = 64ull << 20;
   bool discard_stdout = false;  ///< the program's standard output goes nowhere (profile --json)
 };
@@ -31,7 +32,9 @@ struct RecordOutcome {
   uint64_t events = 0;
   uint64_t file_bytes = 0;
   uint64_t lost_events = 0;
-  bool recorded = false;  ///< the program loaded the interposer
+  uint64_t stacks_verified = 0, stacks_different = 0;  ///< of the self-check
+  uint64_t stacks_by_libunwind = 0;  ///< walks that our own unwind rules did not reach
+  bool recorded = false;             ///< the program loaded the interposer
   std::string
       note;  ///< one line when something is missing: why nothing was recorded, a write that failed
 };
