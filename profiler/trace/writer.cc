@@ -40,10 +40,13 @@ std::vector<uint8_t> bytes_of_hex(const std::string& hex) {
   return out;
 }
 
+constexpr size_t kMostEventBytes = 1 + 8 * kMaxVarintBytes;
+
 /// Events of one thread on their way into a block; deltas restart with each block so that a lost
 /// one costs no other.
 struct ThreadBuffer {
-  std::vector<uint8_t> bytes;
+  std::vector<uint8_t> bytes = std::vector<uint8_t>(kEventBlockBytes + kMostEventBytes);
+  size_t used = 0;
   uint64_t count = 0;
   uint64_t base_ticks = 0;
   uint64_t last_ticks = 0;
@@ -51,7 +54,7 @@ struct ThreadBuffer {
   uint32_t last_stack = 0;
 
   void restart() {
-    bytes.clear();
+    used = 0;
     count = 0;
     last_address = 0;
     last_stack = 0;
@@ -71,6 +74,10 @@ struct TraceWriter::Impl {
   std::vector<uint8_t> definitions;
   std::vector<uint64_t> previous_frames;  // of the last stack in the definitions block
   std::unordered_map<uint32_t, ThreadBuffer> threads;
+  // Events come in runs of one thread: the buffer of the last one is kept at hand (map nodes do not
+  // move).
+  uint32_t current_thread = 0;
+  ThreadBuffer* current = nullptr;
   std::vector<uint8_t> scratch, compressed;
   ZSTD_CCtx* zstd = ZSTD_createCCtx();
 
@@ -144,7 +151,8 @@ struct TraceWriter::Impl {
     append_varint(scratch, thread);
     append_varint(scratch, buffer.base_ticks);
     append_varint(scratch, buffer.count);
-    scratch.insert(scratch.end(), buffer.bytes.begin(), buffer.bytes.end());
+    scratch.insert(scratch.end(), buffer.bytes.begin(),
+                   buffer.bytes.begin() + static_cast<ptrdiff_t>(buffer.used));
     put_block(BlockType::kEvents, scratch);
     events_written += buffer.count;
     buffer.restart();
@@ -186,14 +194,18 @@ TraceWriter TraceWriter::to_memory(std::vector<uint8_t>* out) {
 }
 
 void TraceWriter::event(const Event& event) {
-  ThreadBuffer& buffer = impl_->threads[event.thread];
+  Impl& impl = *impl_;
+  if (impl.current == nullptr || impl.current_thread != event.thread) {
+    impl.current = &impl.threads[event.thread];
+    impl.current_thread = event.thread;
+  }
+  ThreadBuffer& buffer = *impl.current;
   if (buffer.count == 0) {
     buffer.base_ticks = event.ticks;
     buffer.last_ticks = event.ticks;
   }
   const uint8_t fields = event_fields(event.kind);
-  uint8_t encoded[1 + 8 * kMaxVarintBytes];
-  uint8_t* out = encoded;
+  uint8_t* out = buffer.bytes.data() + buffer.used;
   *out++ = static_cast<uint8_t>(static_cast<unsigned>(event.kind) | (event.flags << 5));
   out = put_varint(out, zigzag(wrapping_delta(event.ticks, buffer.last_ticks)));
   buffer.last_ticks = event.ticks;
@@ -211,9 +223,9 @@ void TraceWriter::event(const Event& event) {
   if (fields & kFieldRef) out = put_varint(out, event.ref);
   if (fields & kFieldApi) out = put_varint(out, event.api);
   if (fields & kFieldRun) out = put_varint(out, event.run);
-  buffer.bytes.insert(buffer.bytes.end(), encoded, out);
+  buffer.used = static_cast<size_t>(out - buffer.bytes.data());
   ++buffer.count;
-  if (buffer.bytes.size() >= kEventBlockBytes) impl_->put_events(event.thread, buffer);
+  if (buffer.used >= kEventBlockBytes) impl.put_events(event.thread, buffer);
 }
 
 void TraceWriter::define(const ModuleInfo& module) {
