@@ -206,7 +206,7 @@ void TraceWriter::event(const Event& event) {
   }
   const uint8_t fields = event_fields(event.kind);
   uint8_t* out = buffer.bytes.data() + buffer.used;
-  *out++ = static_cast<uint8_t>(static_cast<unsigned>(event.kind) | (event.flags << 5));
+  *out++ = static_cast<uint8_t>(static_cast<unsigned>(event.kind) | unsigned{event.flags} << 5);
   out = put_varint(out, zigzag(wrapping_delta(event.ticks, buffer.last_ticks)));
   buffer.last_ticks = event.ticks;
   const auto put_address = [&](uint64_t address) {

@@ -76,5 +76,39 @@ TEST(Stacks, EqualOnesHaveOneId) {
   EXPECT_EQ(ids.size(), 1u);
 }
 
+/// The recorder's self-check walks every stack again with a libunwind cursor, all caches off.
+TEST(Stacks, EqualALibunwindCursorWalkInEveryEvent) {
+  struct Row {
+    std::vector<std::string> command;
+    uint64_t at_least;
+  };
+  std::vector<Row> rows = {{{victim("odd_stacks"), "1000"}, 15'000},
+                           {{victim("odd_stacks_fp"), "1000"}, 15'000},
+                           {{victim("deterministic"), "containers"}, 1000},
+                           {{victim("deterministic"), "threads"}, 4000},
+                           {{victim("deep_stack"), "3000"}, 1}};
+  if (access("/usr/bin/python3", X_OK) == 0) {
+    rows.push_back({{"/usr/bin/python3", "-c", "import json, re, collections"}, 500});
+  }
+  for (const Row& row : rows) {
+    SCOPED_TRACE(row.command[0]);
+    tools::RecordOptions options;
+    options.verify_stacks = true;
+    const Recorded r = record_program(row.command, options);
+    EXPECT_EQ(r.outcome.exit_code, 0);
+    EXPECT_GE(r.outcome.stacks_verified, row.at_least);
+    EXPECT_EQ(r.outcome.stacks_different, 0u);
+  }
+}
+
+TEST(Stacks, AreFoundByOurOwnRulesExceptBelowASwitchedContext) {
+  // glibc's start of a context has no unwind information at the address before it, where a return address is looked up:
+  // the three allocations a round from there are libunwind's.
+  const Recorded odd = record_program({victim("odd_stacks"), "1000"});
+  EXPECT_LE(odd.outcome.stacks_by_libunwind, 3010u);
+  const Recorded plain = record_program({victim("deterministic"), "containers"});
+  EXPECT_LE(plain.outcome.stacks_by_libunwind, 10u);
+}
+
 }  // namespace
 }  // namespace opmeter
