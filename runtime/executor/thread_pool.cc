@@ -48,7 +48,6 @@ std::uint32_t wait_change(const std::atomic<std::uint32_t>& value, std::uint32_t
 }  // namespace
 
 int run_single_task(TvmParallelTask task, void* closure) noexcept {
-  ThreadPool::Counter counter;
   ThreadPool::SyncState sync;
   TvmParallelEnv env{&sync, 1};
   return task(0, &env, closure) == 0 ? 0 : -1;
