@@ -190,11 +190,19 @@ void top_stacks(Page& page, const Report& report, Domain domain, size_t most, si
   page.heading(fmt::format("TOP STACKS ({} of {})", n, list.size()));
   for (size_t i = 0; i < n; ++i) {
     const Stack& stack = *list[i];
-    std::string who = stack.ops.empty() ? "" : "  " + stack.ops.front();
-    if (stack.ops.size() > 1) who += fmt::format(" and {} more", stack.ops.size() - 1);
+    const std::string summary = fmt::format("  {}. {}", i + 1, stack_summary(report, stack));
+    std::string who;
+    if (report.runs.count > 0 && !stack.ops.empty()) who = "in " + stack.ops.front();
+    if (!who.empty() && stack.ops.size() > 1) {
+      who += fmt::format(" and {} more", stack.ops.size() - 1);
+    }
     if (!stack.cause.empty()) who += "  [" + stack.cause + "]";
-    page.line(fmt::format("  {}. {}", i + 1, stack_summary(report, stack)) +
-              (report.runs.count > 0 ? who : ""));
+    if (columns(summary) + 2 + columns(who) <= page.width()) {
+      page.line(summary + "  " + who);
+    } else {
+      page.line(summary);
+      page.line("     " + who);
+    }
     frames(page, stack, depth);
   }
 }

@@ -66,7 +66,7 @@ void ops(Page& page, const Report& report) {
         latency.n > 0 && *latency.mean > 0 && report.runs.gap_ns.mean
             ? *report.runs.gap_ns.mean / *latency.mean
             : 0;
-    table.row({"", "--", "(executor): between operators", "", microseconds(report.runs.gap_ns.p50),
+    table.row({"", "--", op.name, "", microseconds(report.runs.gap_ns.p50),
                microseconds(report.runs.gap_ns.p99), percent(gap), "",
                count(op.alloc.steady_per_run.calls), count(op.workspace.steady_per_run.calls)});
   }

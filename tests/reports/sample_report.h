@@ -56,7 +56,8 @@ inline Report sample_report() {
             .gap_ns = sample_dist(1e4),
             .first_run_ns = 12'100'000,
             .first_gap_ns = 20'000,
-            .samples_ns = {12'100'000, 8'000'000}};
+            .samples_ns = {12'100'000, 8'000'000},
+            .minor_faults = {}};
   for (auto& phase : r.phases) phase[0] = sample_counts(100, 409'600);
   r.alloc.total = sample_counts(500, 2'048'000);
   r.alloc.first_run = sample_counts(421, 2'400'000);

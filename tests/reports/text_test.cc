@@ -62,7 +62,7 @@ TEST(Text, TheDiagnosisAnswersOnOneScreen) {
   EXPECT_LE(lines_of(text).size(), 70u);
   for (const char* part :
        {"cnn.so", "pool naive", "device cpu", "41.2 mallocs/run", "! Steady state calls malloc",
-        "first 12.1 ms", "10 warm-up (detected)", "400 steady", "53248, 4096", "22 more operators",
+        "first 12.1 ms", "10 warm-up (detected)", "400 steady", "53248, 4096", "23 more operators",
         "pool_growth", "workspace_pool.cc:44", "cnn.so+0x1234", "1 caller", "1 worker",
         "lost events 3", "overhead 4.1%", "lower bound", "not complete"}) {
     EXPECT_THAT(text, HasSubstr(part));
