@@ -132,6 +132,16 @@ std::string why_not_recorded(const std::string& program) {
   return fmt::format("{} is statically linked: no loader, so LD_PRELOAD has no effect", program);
 }
 
+/// The output file's name: "%p" stands for the process id of the program.
+std::string expand_output(const std::string& wanted, pid_t pid) {
+  std::string name = wanted.empty() ? "opmeter.%p.opm" : wanted;
+  const std::string number = std::to_string(pid);
+  for (size_t at = 0; (at = name.find("%p", at)) != std::string::npos; at += number.size()) {
+    name.replace(at, 2, number);
+  }
+  return name;
+}
+
 /// Waits for the child, draining meanwhile. Returns the wait status.
 int drain_until_exit(pid_t child, recorder::Drain& drain) {
   const int pidfd = static_cast<int>(syscall(SYS_pidfd_open, child, 0));
@@ -271,7 +281,7 @@ Result<RecordOutcome> record(const RecordOptions& options) {
   }
   g_forward_to = child;
 
-  outcome.output = options.output.empty() ? fmt::format("opmeter.{}.opm", child) : options.output;
+  outcome.output = expand_output(options.output, child);
   Result<trace::TraceWriter> writer = trace::TraceWriter::create(outcome.output);
   if (!writer) {
     close(go[1]);  // the child reads end of file and leaves

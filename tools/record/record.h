@@ -15,8 +15,8 @@ namespace opmeter::tools {
 
 struct RecordOptions {
   std::vector<std::string> command;  ///< program and arguments; the program is looked up in PATH
-  std::string output;                ///< "" = opmeter.PID.opm
-  bool force = false;                ///< replace an existing output file
+  std::string output;  ///< "%p" in it is the program's process id; "" = opmeter.%p.opm
+  bool force = false;  ///< replace an existing output file
   bool free_stacks = false;
   bool no_stacks = false;
   bool verify_stacks = false;  ///< self-check: each stack against a libunwind cursor walk (slow)

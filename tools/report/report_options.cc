@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// See report_options.h.
+#include "tools/report/report_options.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cstdlib>
+
+#include "profiler/analyze/analyze.h"
+#include "profiler/analyze/sizes.h"
+#include "profiler/trace/reader.h"
+#include "tools/cli/console.h"
+#include "tools/cli/failure.h"
+
+namespace opmeter::tools {
+namespace {
+
+/// By the locale's name, as the C library decides it.
+bool terminal_is_utf8() {
+  std::string locale;
+  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
+    const char* value = std::getenv(name);
+    if (value == nullptr || *value == 0) continue;
+    locale = value;
+    break;
+  }
+  std::transform(locale.begin(), locale.end(), locale.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return locale.find("utf-8") != std::string::npos || locale.find("utf8") != std::string::npos;
+}
+
+}  // namespace
+
+void add_report_options(Arguments& arguments, ReportOptions& options) {
+  CLI::App& app = arguments.app();
+  app.add_option("--view", options.view,
+                 "diag, ops, sizes, stacks, threads or timeline (default diag)")
+      ->type_name("VIEW")
+      ->check(CLI::IsMember({"diag", "ops", "sizes", "stacks", "threads", "timeline"}));
+  app.add_option("--bins", options.bins,
+                 "edges of the size histogram, like 1K,5K,15K,20K (default powers of two)")
+      ->type_name("LIST");
+  app.add_option("--top", options.top, "rows of a list (default 10; JSON: 20 stacks)")
+      ->type_name("N")
+      ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 32));
+  app.add_flag("--all", options.all, "every row: sums then agree over all lists");
+  app.add_option("--threshold-us", options.threshold_us,
+                 "mark ops that are slower than this (default 100)")
+      ->type_name("T")
+      ->check(CLI::NonNegativeNumber);
+}
+
+reports::Report load_report(const std::string& path, const ReportOptions& options,
+                            std::optional<uint64_t> warmup) {
+  analyze::AnalyzeOptions analysis;
+  if (!options.bins.empty()) analysis.bins = value_or_fail(analyze::parse_size_bins(options.bins));
+  if (options.top) analysis.top = *options.top;
+  analysis.all = options.all;
+  analysis.warmup = warmup;
+  analysis.trace_path = path;
+  const trace::TraceReader reader = value_or_fail(trace::TraceReader::open(path));
+  return value_or_fail(analyze::analyze(reader, analysis));
+}
+
+reports::TextOptions text_options(const CommonOptions& common) {
+  const bool to_file = !common.output.empty();
+  reports::TextOptions text;
+  text.color = common.color == "always" || (!to_file && use_color(common.color));
+  text.width = to_file ? 80 : static_cast<size_t>(output_columns());
+  text.utf8 = terminal_is_utf8();
+  return text;
+}
+
+std::string report_text(const reports::Report& report, const ReportOptions& options,
+                        const CommonOptions& common) {
+  reports::TextOptions text = text_options(common);
+  if (options.top) text.top = *options.top;
+  text.all = options.all;
+  text.threshold_us = options.threshold_us;
+  return reports::render_text(report, *reports::parse_view(options.view), text);
+}
+
+void say_details(const reports::Report& report) {
+  for (const std::string& problem : report.quality.symbol_problems) say(problem);
+}
+
+}  // namespace opmeter::tools
