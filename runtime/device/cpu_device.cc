@@ -11,11 +11,16 @@
 namespace opmeter::runtime {
 namespace {
 
+// No tensor or workspace is that large: such a size is damage. Asked for it, glibc answers null but
+// a sanitizer's allocator ends the process.
+constexpr std::uint64_t kMaxBlockBytes = std::uint64_t{1} << 39;
+
 class CpuDevice final : public Device {
  public:
   DLDevice id() const noexcept override { return {kDLCPU, 0}; }
 
   void* allocate(std::uint64_t size_bytes) noexcept override {
+    if (size_bytes > kMaxBlockBytes) return nullptr;
     void* block = nullptr;
     const std::size_t size = size_bytes == 0 ? 1 : static_cast<std::size_t>(size_bytes);
     return posix_memalign(&block, kTensorAlignment, size) == 0 ? block : nullptr;

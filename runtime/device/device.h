@@ -21,7 +21,7 @@ class Device {
   virtual DLDevice id() const noexcept = 0;
 
   /// One block of `size_bytes` (0 counts as 1), aligned to kTensorAlignment, uninitialised: exactly
-  /// one call of the system's allocator. Null when there is none left.
+  /// one call of the system's allocator. Null when there is none left or the size is absurd.
   virtual void* allocate(std::uint64_t size_bytes) noexcept = 0;
   virtual void free(void* block) noexcept = 0;
 
