@@ -93,16 +93,18 @@ std::vector<std::string> to_words(const RunOptions& options) {
   add("--graph", options.graph);
   add("--params", options.params);
   add("--lib", options.library);
-  add("--device", options.device);
+  // What is as by default stays out: the words become the command of a report.
+  const RunOptions defaults;
+  if (options.device != defaults.device) add("--device", options.device);
   add("--pool", options.pool);
-  add("--threads", std::to_string(options.threads));
+  if (options.threads != defaults.threads) add("--threads", std::to_string(options.threads));
   if (options.warmup) add("--warmup", std::to_string(*options.warmup));
   add("--runs", std::to_string(options.runs));
-  add("--seed", std::to_string(options.seed));
+  if (options.seed != defaults.seed) add("--seed", std::to_string(options.seed));
   for (const std::string& input : options.inputs) add("--input", input);
   for (const std::string& expect : options.expects) add("--expect", expect);
-  add("--rtol", fmt::format("{}", options.rtol));
-  add("--atol", fmt::format("{}", options.atol));
+  if (options.rtol != defaults.rtol) add("--rtol", fmt::format("{}", options.rtol));
+  if (options.atol != defaults.atol) add("--atol", fmt::format("{}", options.atol));
   add("--output", options.output_dir);
   if (!options.model.empty()) {
     words.emplace_back("--");

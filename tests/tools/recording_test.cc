@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+// record, profile, report, info and doctor as a user meets them: under the interposer.
+#include "tests/tools/run_command.h"
+
+namespace opmeter::tests {
+namespace {
+
+const std::string kCnn = OPMETER_TEST_DATA "/tvm/cnn_09.so";
+
+TEST(Record, passes_streams_and_exit_code_and_closes_with_one_line) {
+  const ScratchDir dir;
+  const Said said =
+      run_shell(dir, "echo in | opmeter record -o a.opm -- sh -c 'cat; echo err >&2; exit 7'");
+  EXPECT_EQ(said.exit_code, 7);
+  EXPECT_EQ(said.out, "in\n");
+  EXPECT_EQ(said.err.rfind("err\nopmeter: a.opm: ", 0), 0u) << said.err;
+  EXPECT_NE(said.err.find("next: opmeter report a.opm"), std::string::npos);
+  EXPECT_EQ(count_lines(said.err), 2u);
+  EXPECT_EQ(run_shell(dir, "opmeter record -q -f -o a.opm -- true").err, "");
+}
+
+TEST(Record, ends_as_the_program_did_or_could_not) {
+  const ScratchDir dir;
+  EXPECT_EQ(run_shell(dir, "opmeter record -q -- sh -c 'kill -9 $$'").exit_code, 137);
+  const Said missing = run_shell(dir, "opmeter record -o m.opm -- ./not-there");
+  EXPECT_EQ(missing.exit_code, 127);
+  EXPECT_EQ(count_lines(missing.err), 1u) << missing.err;
+  EXPECT_FALSE(std::filesystem::exists(dir.file("m.opm")));
+  const Said not_runnable = run_shell(dir, "opmeter record -o m.opm -- /etc/passwd");
+  EXPECT_EQ(not_runnable.exit_code, 126);
+  EXPECT_EQ(count_lines(not_runnable.err), 1u) << not_runnable.err;
+  EXPECT_FALSE(std::filesystem::exists(dir.file("m.opm")));
+}
+
+TEST(Record, replaces_a_file_only_with_force) {
+  const ScratchDir dir;
+  std::ofstream(dir.file("a.opm")) << "precious";
+  const Said refused = run_shell(dir, "opmeter record -o a.opm -- touch started");
+  EXPECT_EQ(refused.exit_code, 125);
+  EXPECT_EQ(count_lines(refused.err), 1u) << refused.err;
+  EXPECT_NE(refused.err.find("-f"), std::string::npos);
+  EXPECT_EQ(read_file(dir.file("a.opm")), "precious");
+  EXPECT_FALSE(std::filesystem::exists(dir.file("started")));
+  EXPECT_EQ(run_shell(dir, "opmeter record -q -f -o a.opm -- true").exit_code, 0);
+  EXPECT_EQ(run_shell(dir, "opmeter info a.opm").exit_code, 0);
+  EXPECT_EQ(run_shell(dir, "opmeter record -o no/such/a.opm -- true").exit_code, 125);
+}
+
+TEST(Record, puts_the_process_id_into_the_name) {
+  const ScratchDir dir;
+  const Said said = run_shell(dir, "opmeter record -q -o 'x.%p.opm' -- sh -c 'echo $$'");
+  const std::string pid = said.out.substr(0, said.out.find('\n'));
+  EXPECT_TRUE(std::filesystem::exists(dir.file("x." + pid + ".opm")));
+  const Said unnamed = run_shell(dir, "opmeter record -q -- sh -c 'echo $$'");
+  const std::string other = unnamed.out.substr(0, unnamed.out.find('\n'));
+  EXPECT_TRUE(std::filesystem::exists(dir.file("opmeter." + other + ".opm")));
+}
+
+TEST(Record, a_python_program_is_unchanged) {
+  const ScratchDir dir;
+  const Said said =
+      run_shell(dir,
+                "opmeter record -q -o p.opm -- python3 -c 'import sys; print(sum(range(10))); "
+                "sys.exit(3)'");
+  EXPECT_EQ(said.exit_code, 3);
+  EXPECT_EQ(said.out, "45\n");
+  const auto json = nlohmann::json::parse(run_shell(dir, "opmeter report --json p.opm").out);
+  EXPECT_GT(json["alloc"]["total"]["calls"], 100);
+  EXPECT_EQ(json["quality"]["lost_events"], 0);
+}
+
+TEST(Profile, reports_each_operator_in_first_run_and_steady_state) {
+  const ScratchDir dir;
+  const Said said =
+      run_shell(dir, "opmeter profile " + kCnn + " --pool naive --runs 20 -o c.opm --json");
+  ASSERT_EQ(said.exit_code, 0) << said.err;
+  const auto json = nlohmann::json::parse(said.out);
+  EXPECT_EQ(json["schema"], "opmeter.report/1");
+  EXPECT_EQ(json["runs"]["count"], 20);
+  EXPECT_EQ(json["context"]["pool"], "naive");
+  EXPECT_GT(json["alloc"]["first_run"]["calls"], 0);
+  EXPECT_GT(json["alloc"]["steady_per_run"]["calls"], 0);
+  EXPECT_NE(said.err.find("next: opmeter report c.opm"), std::string::npos) << said.err;
+
+  const auto caching = nlohmann::json::parse(
+      run_shell(dir, "opmeter profile -q " + kCnn + " --runs 20 -o d.opm --json").out);
+  EXPECT_EQ(caching["context"]["pool"], "caching");
+  EXPECT_EQ(caching["alloc"]["steady_per_run"]["calls_sum"], 0);
+}
+
+TEST(Profile, exits_as_the_run_did_and_leaves_no_trace_of_a_failed_one) {
+  const ScratchDir dir;
+  const Said missing = run_shell(dir, "opmeter profile missing.so -o m.opm");
+  EXPECT_EQ(missing.exit_code, 3);
+  EXPECT_EQ(count_lines(missing.err), 1u) << missing.err;
+  EXPECT_EQ(missing.out, "");
+  EXPECT_FALSE(std::filesystem::exists(dir.file("m.opm")));
+  const Said unexpected = run_shell(
+      dir, "opmeter profile -q --runs 2 " + kCnn +
+               " -o u.opm --json --expect 0=" + OPMETER_TEST_DATA "/tvm/cnn_09.out.0.npy");
+  EXPECT_EQ(unexpected.exit_code, 1);
+  EXPECT_EQ(count_lines(unexpected.err), 1u) << unexpected.err;
+  EXPECT_EQ(nlohmann::json::parse(unexpected.out)["runs"]["count"], 2);
+}
+
+class Reports : public testing::Test {
+ protected:
+  void SetUp() override {
+    const Said said = run_shell(dir_, "opmeter profile -q " + kCnn + " --runs 8 -o c.opm");
+    ASSERT_EQ(said.exit_code, 0) << said.err;
+  }
+  ScratchDir dir_;
+};
+
+TEST_F(Reports, every_view_is_within_80_columns_and_a_pipe_has_no_colours) {
+  for (const char* view : {"diag", "ops", "sizes", "stacks", "threads", "timeline"}) {
+    for (const char* more : {"", " --all", " --top 1", " --bins 1K,5K,15K,20K"}) {
+      const Said said =
+          run_shell(dir_, "TERM=xterm opmeter report c.opm --view " + std::string(view) + more);
+      EXPECT_EQ(said.exit_code, 0) << view << more << said.err;
+      EXPECT_GT(said.out.size(), 40u) << view << more;
+      EXPECT_LE(widest_line(said.out), 80u) << view << more << "\n" << said.out;
+      EXPECT_EQ(said.out.find('\x1b'), std::string::npos) << view << more;
+    }
+  }
+  EXPECT_NE(run_shell(dir_, "opmeter report c.opm --color always").out.find('\x1b'),
+            std::string::npos);
+}
+
+TEST_F(Reports, several_files_are_reported_one_after_another) {
+  const std::string one = run_shell(dir_, "opmeter report c.opm").out;
+  EXPECT_EQ(run_shell(dir_, "opmeter report c.opm c.opm").out, one + "\n" + one);
+}
+
+TEST_F(Reports, a_result_goes_to_a_file_only_when_it_may) {
+  EXPECT_EQ(run_shell(dir_, "opmeter report c.opm --json -o r.json").exit_code, 0);
+  EXPECT_EQ(nlohmann::json::parse(read_file(dir_.file("r.json")))["schema"], "opmeter.report/1");
+  const Said refused = run_shell(dir_, "opmeter report c.opm -o r.json");
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_EQ(count_lines(refused.err), 1u) << refused.err;
+  EXPECT_EQ(run_shell(dir_, "opmeter report c.opm -f -o r.json").exit_code, 0);
+}
+
+TEST_F(Reports, a_cut_trace_is_read_up_to_the_cut_and_says_so) {
+  const std::string whole = read_file(dir_.file("c.opm"));
+  std::ofstream(dir_.file("cut.opm"), std::ios::binary) << whole.substr(0, whole.size() * 3 / 4);
+  const Said said = run_shell(dir_, "opmeter report cut.opm --json");
+  ASSERT_EQ(said.exit_code, 0) << said.err;
+  EXPECT_EQ(nlohmann::json::parse(said.out)["quality"]["complete"], false);
+  const auto info = nlohmann::json::parse(run_shell(dir_, "opmeter info cut.opm --json").out);
+  EXPECT_EQ(info["schema"], "opmeter.info/1");
+  EXPECT_EQ(info["complete"], false);
+  std::ofstream(dir_.file("stub.opm"), std::ios::binary) << whole.substr(0, 16);
+  const Said stub = run_shell(dir_, "opmeter report stub.opm");
+  EXPECT_EQ(stub.exit_code, 3);
+  EXPECT_EQ(count_lines(stub.err), 1u) << stub.err;
+}
+
+TEST_F(Reports, info_is_one_document_or_a_page_within_80_columns) {
+  const Said page = run_shell(dir_, "opmeter info c.opm");
+  EXPECT_EQ(page.exit_code, 0);
+  EXPECT_LE(widest_line(page.out), 80u) << page.out;
+  const auto json = nlohmann::json::parse(run_shell(dir_, "opmeter info c.opm --json").out);
+  EXPECT_EQ(json["complete"], true);
+}
+
+TEST(Doctor, finds_that_recording_unwinding_and_symbols_work) {
+  const ScratchDir dir;
+  const Said said = run_shell(dir, "opmeter doctor --json");
+  EXPECT_EQ(said.exit_code, 0) << said.out;
+  EXPECT_EQ(said.err, "");
+  const auto json = nlohmann::json::parse(said.out);
+  EXPECT_EQ(json["schema"], "opmeter.doctor/1");
+  std::map<std::string, std::string> status;
+  for (const auto& check : json["checks"]) {
+    EXPECT_TRUE(check.contains("detail") && check.contains("fix"));
+    status[check["name"]] = check["status"];
+    EXPECT_TRUE(status[check["name"]] == "ok" || status[check["name"]] == "warn" ||
+                status[check["name"]] == "missing");
+  }
+  for (const char* works : {"preload", "unwinder", "symbols"}) EXPECT_EQ(status[works], "ok");
+  for (const char* told : {"cpu", "clock", "perf", "ptrace", "cuda", "cupti", "opencl"}) {
+    EXPECT_EQ(status.count(told), 1u) << told;
+  }
+  const Said page = run_shell(dir, "opmeter doctor");
+  EXPECT_LE(widest_line(page.out), 80u) << page.out;
+}
+
+TEST(Doctor, says_what_is_missing_and_what_to_do) {
+  const ScratchDir dir;
+  const Said said = run_shell(dir, "OPMETER_PRELOAD=/nowhere.so opmeter doctor --json");
+  EXPECT_EQ(said.exit_code, 5);
+  const auto preload = nlohmann::json::parse(said.out)["checks"][0];
+  EXPECT_EQ(preload["name"], "preload");
+  EXPECT_EQ(preload["status"], "missing");
+  EXPECT_NE(preload["fix"], "");
+}
+
+}  // namespace
+}  // namespace opmeter::tests
