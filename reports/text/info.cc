@@ -9,7 +9,7 @@ namespace text {
 namespace {
 
 void fact(Page& page, const char* key, const std::string& value) {
-  if (!value.empty()) page.line("  " + left(key, 14) + value);
+  if (!value.empty()) page.line("  " + left(key, 16) + " " + value);
 }
 
 }  // namespace
@@ -26,8 +26,9 @@ void info(Page& page, const TraceInfo& info) {
   fact(page, "command", command);
   for (const auto& [key, value] : info.info) fact(page, key.c_str(), value);
   fact(page, "stacks", fmt::format("{} ({} cut)", info.stacks, info.cut_stacks));
-  fact(page, "graphs", fmt::format("{} with {}, {}", info.graphs, plural(info.ops, "op"),
-                                   plural(info.pools, "pool")));
+  fact(page, "graphs",
+       fmt::format("{} with {}, {}", info.graphs, plural(info.ops, "op"),
+                   plural(info.pools, "pool")));
   fact(page, "marks", fmt::format("{}", info.marks));
   fact(page, "threads", fmt::format("{}", info.threads.size()));
   const size_t threads = shown(page.options(), info.threads.size());
