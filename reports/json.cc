@@ -166,34 +166,35 @@ ordered_json runs(const Runs& r) {
 }
 
 ordered_json alloc(const Allocations& a) {
-  return {{"total", to_json_value(a.total)},
-          {"first_run", to_json_value(a.first_run)},
-          {"steady_per_run", to_json_value(a.steady_per_run)},
-          {"live_peak_bytes", a.live_peak_bytes},
-          {"live_end_bytes", a.live_end_bytes},
-          {"growth_bytes_per_run", growth(a)},
-          {"temporary_calls", a.temporary_calls},
-          {"freed_unknown", a.freed_unknown},
-          {"forbidden_calls", a.forbidden_calls},
-          {"first_run_largest_bytes", a.first_run_largest_bytes},
-          {"steady_largest_bytes", a.steady_largest_bytes},
-          {"largest",
-           {{"bytes", a.largest.bytes}, {"op", a.largest.op}, {"stack", a.largest.stack}}}};
+  return {
+      {"total", to_json_value(a.total)},
+      {"first_run", to_json_value(a.first_run)},
+      {"steady_per_run", to_json_value(a.steady_per_run)},
+      {"live_peak_bytes", a.live_peak_bytes},
+      {"live_end_bytes", a.live_end_bytes},
+      {"growth_bytes_per_run", growth(a)},
+      {"temporary_calls", a.temporary_calls},
+      {"freed_unknown", a.freed_unknown},
+      {"forbidden_calls", a.forbidden_calls},
+      {"first_run_largest_bytes", a.first_run_largest_bytes},
+      {"steady_largest_bytes", a.steady_largest_bytes},
+      {"largest", {{"bytes", a.largest.bytes}, {"op", a.largest.op}, {"stack", a.largest.stack}}}};
 }
 
 ordered_json quality(const Quality& q) {
-  return {{"lost_events", q.lost_events},
-          {"cut_stacks", q.cut_stacks},
-          {"unresolved_frames", q.unresolved_frames},
-          {"damaged_blocks", q.damaged_blocks},
-          {"complete", q.complete},
-          {"inferred_context", q.inferred_context},
-          {"reused_addresses", q.reused_addresses},
-          {"events", q.events},
-          {"overhead",
-           {{"per_event_ns", or_null(q.overhead_per_event_ns)}, {"share", or_null(q.overhead_share)}}},
-          {"note", q.note},
-          {"symbol_problems", q.symbol_problems}};
+  return {
+      {"lost_events", q.lost_events},
+      {"cut_stacks", q.cut_stacks},
+      {"unresolved_frames", q.unresolved_frames},
+      {"damaged_blocks", q.damaged_blocks},
+      {"complete", q.complete},
+      {"inferred_context", q.inferred_context},
+      {"reused_addresses", q.reused_addresses},
+      {"events", q.events},
+      {"overhead",
+       {{"per_event_ns", or_null(q.overhead_per_event_ns)}, {"share", or_null(q.overhead_share)}}},
+      {"note", q.note},
+      {"symbol_problems", q.symbol_problems}};
 }
 
 }  // namespace
@@ -218,14 +219,10 @@ ordered_json to_json_value(const Counts& counts) {
 }
 
 ordered_json to_json_value(const PerRun& per_run) {
-  return {{"runs", per_run.runs},
-          {"calls", per_run.calls},
-          {"bytes", per_run.bytes},
-          {"calls_sum", per_run.calls_sum},
-          {"bytes_sum", per_run.bytes_sum},
-          {"min_calls", per_run.min_calls},
-          {"max_calls", per_run.max_calls},
-          {"runs_with_calls", per_run.runs_with_calls}};
+  return {{"runs", per_run.runs},           {"calls", per_run.calls},
+          {"bytes", per_run.bytes},         {"calls_sum", per_run.calls_sum},
+          {"bytes_sum", per_run.bytes_sum}, {"min_calls", per_run.min_calls},
+          {"max_calls", per_run.max_calls}, {"runs_with_calls", per_run.runs_with_calls}};
 }
 
 ordered_json to_json_value(const Report& report) {
@@ -275,29 +272,30 @@ ordered_json to_json_value(const TraceInfo& info) {
   for (const TraceInfo::Module& m : info.modules) {
     modules.push_back({{"path", m.path}, {"build_id", m.build_id}, {"unloaded", m.unloaded}});
   }
-  return {{"schema", "opmeter.info/1"},
-          {"path", info.path},
-          {"version", std::to_string(info.version_major) + "." + std::to_string(info.version_minor)},
-          {"file_bytes", info.file_bytes},
-          {"events", info.events},
-          {"duration_ns", info.duration_ns},
-          {"started_at", info.started_at},
-          {"command", info.command},
-          {"info", info.info},
-          {"threads", std::move(threads)},
-          {"modules", std::move(modules)},
-          {"stacks", info.stacks},
-          {"graphs", info.graphs},
-          {"ops", info.ops},
-          {"pools", info.pools},
-          {"marks", info.marks},
-          {"quality",
-           {{"complete", info.complete},
-            {"lost_events", info.lost_events},
-            {"damaged_blocks", info.damaged_blocks},
-            {"cut_stacks", info.cut_stacks},
-            {"overhead_per_event_ns", or_null(info.overhead_per_event_ns)},
-            {"note", info.note}}}};
+  return {
+      {"schema", "opmeter.info/1"},
+      {"path", info.path},
+      {"version", std::to_string(info.version_major) + "." + std::to_string(info.version_minor)},
+      {"file_bytes", info.file_bytes},
+      {"events", info.events},
+      {"duration_ns", info.duration_ns},
+      {"started_at", info.started_at},
+      {"command", info.command},
+      {"info", info.info},
+      {"threads", std::move(threads)},
+      {"modules", std::move(modules)},
+      {"stacks", info.stacks},
+      {"graphs", info.graphs},
+      {"ops", info.ops},
+      {"pools", info.pools},
+      {"marks", info.marks},
+      {"quality",
+       {{"complete", info.complete},
+        {"lost_events", info.lost_events},
+        {"damaged_blocks", info.damaged_blocks},
+        {"cut_stacks", info.cut_stacks},
+        {"overhead_per_event_ns", or_null(info.overhead_per_event_ns)},
+        {"note", info.note}}}};
 }
 
 std::string dump_json(const ordered_json& value) {

@@ -107,7 +107,7 @@ struct Op {
   std::vector<Tensor> inputs, outputs;
   double calls_per_run = 0;
   std::optional<uint64_t> first_run_ns;  ///< self time in the first run
-  Dist latency_ns;                      ///< self time, steady runs
+  Dist latency_ns;                       ///< self time, steady runs
   Dist inclusive_ns;
   Dist kernel_ns;
   Dist device_ns;           ///< asynchronous spans on a stream; n = 0 when there are none
@@ -134,9 +134,9 @@ struct PoolUse {
   Counts first_run;
   PerRun steady_per_run;
   std::vector<uint64_t>
-      growth_bytes;         ///< backing heap or device blocks in order of request, from run 1 on
+      growth_bytes;  ///< backing heap or device blocks in order of request, from run 1 on
   uint64_t growth_calls = 0, growth_bytes_sum = 0;  ///< also of those that the list has no room for
-  uint64_t peak_bytes = 0;  ///< highest live requested bytes
+  uint64_t peak_bytes = 0;                          ///< highest live requested bytes
   uint64_t first_run_largest_bytes = 0, steady_largest_bytes = 0;
 };
 
@@ -146,8 +146,8 @@ struct TimelinePoint {
 };
 
 struct Context {
-  std::string trace;           ///< path of the file, "" when it came from memory
-  uint64_t duration_ns = 0;    ///< first to last event
+  std::string trace;         ///< path of the file, "" when it came from memory
+  uint64_t duration_ns = 0;  ///< first to last event
   std::vector<std::string> command;
   int64_t pid = 0;
   std::string host;

@@ -55,7 +55,9 @@ reports::TraceInfo describe(const trace::TraceReader& reader, const std::string&
   info.file_bytes = quality.file_bytes;
   info.events = quality.events;
   if (!definitions.clocks.empty()) {
-    const auto earlier = [](const auto& a, const auto& b) { return a.monotonic_ns < b.monotonic_ns; };
+    const auto earlier = [](const auto& a, const auto& b) {
+      return a.monotonic_ns < b.monotonic_ns;
+    };
     const auto [first, last] =
         std::minmax_element(definitions.clocks.begin(), definitions.clocks.end(), earlier);
     info.duration_ns = last->monotonic_ns - first->monotonic_ns;

@@ -20,18 +20,20 @@
 namespace opmeter::analyze {
 
 struct AnalyzeOptions {
-  std::vector<uint64_t> bins;      ///< edges of size bins (parse_size_bins); empty: powers of two
-  size_t top = 20;                 ///< stacks kept per ranking (bytes, first run, steady) without `all`
-  bool all = false;                ///< every stack, everywhere: the report's sums hold
-  std::optional<uint64_t> warmup;  ///< so many runs of each graph, the first included, are no steady state
-  bool symbolize = true;           ///< false: frames are module+offset
+  std::vector<uint64_t> bins;  ///< edges of size bins (parse_size_bins); empty: powers of two
+  size_t top = 20;             ///< stacks kept per ranking (bytes, first run, steady) without `all`
+  bool all = false;            ///< every stack, everywhere: the report's sums hold
+  std::optional<uint64_t>
+      warmup;             ///< so many runs of each graph, the first included, are no steady state
+  bool symbolize = true;  ///< false: frames are module+offset
   std::vector<std::string> debug_dirs = {"/usr/lib/debug"};
-  std::string trace_path;          ///< for Report::context
+  std::string trace_path;  ///< for Report::context
 };
 
-/// Analyses a whole trace. Damage is no error: Report::quality tells it. Error kInput when the trace
-/// holds no readable event and is damaged.
-Result<reports::Report> analyze(const trace::TraceReader& reader, const AnalyzeOptions& options = {});
+/// Analyses a whole trace. Damage is no error: Report::quality tells it. Error kInput when the
+/// trace holds no readable event and is damaged.
+Result<reports::Report> analyze(const trace::TraceReader& reader,
+                                const AnalyzeOptions& options = {});
 
 /// The same over any source of events in order of time: next(event) fills it or returns false.
 /// `definitions` must hold everything the events name.

@@ -46,7 +46,8 @@ Collector::Collector(const trace::Definitions& definitions, const SizeBins& bins
   }
 }
 
-// --- who is who -----------------------------------------------------------------------------------
+// --- who is who
+// -----------------------------------------------------------------------------------
 
 ThreadState& Collector::thread(uint32_t id) {
   if (id < small_ids_.size() && small_ids_[id] != nullptr) return *small_ids_[id];
@@ -156,7 +157,8 @@ Collector::Place Collector::locate(ThreadState& t) {
   return {nullptr, outside_slot_};
 }
 
-// --- scopes ---------------------------------------------------------------------------------------
+// --- scopes
+// ---------------------------------------------------------------------------------------
 
 void Collector::begin_run(ThreadState& t, uint64_t id, uint32_t graph_id, uint16_t hint,
                           uint64_t now, bool exact) {
@@ -312,7 +314,8 @@ void Collector::replace_process(uint64_t now) {
   timeline_.add(now, 0);
 }
 
-// --- counting -------------------------------------------------------------------------------------
+// --- counting
+// -------------------------------------------------------------------------------------
 
 void Collector::grow_live(Domain domain, uint64_t bytes) {
   uint64_t& live = ledger_.live_bytes[index(domain)];
@@ -524,7 +527,8 @@ void Collector::pool_free(ThreadState& t, const Event& event) {
   }
 }
 
-// --- the pass -------------------------------------------------------------------------------------
+// --- the pass
+// -------------------------------------------------------------------------------------
 
 void Collector::add(const Event& event) {
   ThreadState& t = thread(event.thread);
@@ -579,8 +583,7 @@ void Collector::add(const Event& event) {
       const Place place{t.run, 0};
       const uint32_t graph = graph_of(t);
       spans_[event.address] = {slot_of(event.ref, graph),
-                               place.run != nullptr ? place.run->number : 0, now,
-                               event.bytes != 0};
+                               place.run != nullptr ? place.run->number : 0, now, event.bytes != 0};
       return;
     }
     case EventKind::kSpanEnd: {

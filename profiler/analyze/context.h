@@ -18,10 +18,10 @@ struct ThreadState;
 /// A run between its begin and its end. The objects are reused, so whoever keeps a pointer compares
 /// the serial.
 struct OpenRun {
-  uint64_t id = 0;        ///< the trace's
-  uint32_t serial = 0;    ///< ours, from 1; 0 = not open
-  uint32_t graph = 0;     ///< index
-  uint32_t number = 0;    ///< from 1 within the graph
+  uint64_t id = 0;      ///< the trace's
+  uint32_t serial = 0;  ///< ours, from 1; 0 = not open
+  uint32_t graph = 0;   ///< index
+  uint32_t number = 0;  ///< from 1 within the graph
   ThreadState* thread = nullptr;
   RunRecord record;
   uint64_t gap_since_ns = 0;  ///< when the last top-level op span ended

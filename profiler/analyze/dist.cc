@@ -43,7 +43,8 @@ double median(std::vector<double> values) {
   std::nth_element(values.begin(), values.begin() + static_cast<ptrdiff_t>(half), values.end());
   const double upper = values[half];
   if (values.size() % 2 != 0) return upper;
-  return (upper + *std::max_element(values.begin(), values.begin() + static_cast<ptrdiff_t>(half))) /
+  return (upper +
+          *std::max_element(values.begin(), values.begin() + static_cast<ptrdiff_t>(half))) /
          2;
 }
 

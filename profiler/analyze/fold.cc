@@ -41,7 +41,8 @@ std::optional<Number> number_of(const trace::Definitions& definitions, const std
   return value;
 }
 
-// --- runs -----------------------------------------------------------------------------------------
+// --- runs
+// -----------------------------------------------------------------------------------------
 
 void fold_runs(const Ledger& ledger, const std::vector<PhaseTable>& tables, Report& report) {
   std::vector<uint64_t> latencies, gaps;
@@ -84,7 +85,8 @@ void fold_runs(const Ledger& ledger, const std::vector<PhaseTable>& tables, Repo
   }
 }
 
-// --- phases and the heap's and pools' totals ------------------------------------------------------
+// --- phases and the heap's and pools' totals
+// ------------------------------------------------------
 
 void fold_phases(const Ledger& ledger, const std::vector<PhaseTable>& tables, Report& report) {
   std::array<PerRunSum, kDomains> steady;
@@ -121,7 +123,8 @@ void fold_phases(const Ledger& ledger, const std::vector<PhaseTable>& tables, Re
   pool(report.tensor_pool, kTensor);
 }
 
-// --- cells: sizes and stacks ----------------------------------------------------------------------
+// --- cells: sizes and stacks
+// ----------------------------------------------------------------------
 
 struct CellSums {
   std::array<Tally, reports::kPhases> by_phase{};
@@ -159,8 +162,8 @@ class Histogram {
     std::vector<reports::SizeBin> result;
     for (const auto& [key, tally] : bins_) {
       const auto [domain, phase, bin] = key;
-      result.push_back({domain, phase, sizes.min_bytes(bin), sizes.max_bytes(bin), tally.calls,
-                        tally.bytes});
+      result.push_back(
+          {domain, phase, sizes.min_bytes(bin), sizes.max_bytes(bin), tally.calls, tally.bytes});
     }
     return result;
   }
@@ -255,7 +258,8 @@ void fold_cells(const Ledger& ledger, const std::vector<PhaseTable>& tables, con
       std::array<std::vector<std::pair<uint64_t, StackKey>>, kDomains> ranked;
       for (const reports::Stack& stack : report.stacks) {
         if (rank(stack) == 0) continue;
-        ranked[static_cast<size_t>(stack.domain)].push_back({rank(stack), {stack.domain, stack.id}});
+        ranked[static_cast<size_t>(stack.domain)].push_back(
+            {rank(stack), {stack.domain, stack.id}});
       }
       for (auto& list : ranked) {
         std::stable_sort(list.begin(), list.end(),
@@ -279,7 +283,8 @@ void fold_cells(const Ledger& ledger, const std::vector<PhaseTable>& tables, con
   });
 }
 
-// --- threads, context, quality --------------------------------------------------------------------
+// --- threads, context, quality
+// --------------------------------------------------------------------
 
 void fold_threads(const Ledger& ledger, const trace::Definitions& definitions,
                   const std::vector<PhaseTable>& tables, Report& report) {
@@ -328,8 +333,8 @@ void fold_context(const Ledger& ledger, const trace::Definitions& definitions,
   context.pid = number_of<int64_t>(definitions, "pid").value_or(0);
   context.host = text_of(definitions, "host");
   context.cpus = number_of<int>(definitions, "cpus").value_or(0);
-  context.threads = number_of<int>(definitions, "threads")
-                        .value_or(static_cast<int>(ledger.threads.size()));
+  context.threads =
+      number_of<int>(definitions, "threads").value_or(static_cast<int>(ledger.threads.size()));
   context.allocator = text_of(definitions, "allocator");
   context.glibc_tunables = text_of(definitions, "glibc_tunables");
   context.model = text_of(definitions, "model");
@@ -377,13 +382,15 @@ RunPhases decide_phases(const std::vector<RunRecord>& runs, std::optional<uint64
   phases.assign(runs.size(), Phase::kSteady);
   if (runs.empty()) return result;
   phases[0] = Phase::kFirst;
-  const auto hinted = [&](uint16_t hint) { return [hint](const RunRecord& r) { return r.hint == hint; }; };
+  const auto hinted = [&](uint16_t hint) {
+    return [hint](const RunRecord& r) { return r.hint == hint; };
+  };
   const auto begin = runs.begin();
   const auto first_steady =
       static_cast<size_t>(std::find_if(begin, runs.end(), hinted(OPM_PHASE_STEADY)) - begin);
-  const auto last_warmup =
-      static_cast<size_t>(std::find_if(runs.rbegin(), runs.rend(), hinted(OPM_PHASE_WARMUP)).base() -
-                          begin);  // index after it, 0 when there is none
+  const auto last_warmup = static_cast<size_t>(
+      std::find_if(runs.rbegin(), runs.rend(), hinted(OPM_PHASE_WARMUP)).base() -
+      begin);                // index after it, 0 when there is none
   std::vector<size_t> open;  // indices that detection decides
   for (size_t i = 1; i < runs.size(); ++i) {
     if (!runs[i].ended) {

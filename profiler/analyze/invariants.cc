@@ -167,7 +167,8 @@ std::vector<std::string> check_invariants(const Report& report) {
     check.dist(op.name + " inclusive_ns", op.inclusive_ns);
     check.dist(op.name + " kernel_ns", op.kernel_ns);
   }
-  check.holds(ops_first == report.alloc.first_run, "first-run counts over ops differ from the run's");
+  check.holds(ops_first == report.alloc.first_run,
+              "first-run counts over ops differ from the run's");
   check.equal("steady calls over ops", ops_steady, report.alloc.steady_per_run.calls_sum);
 
   const reports::PerRun& per_run = report.alloc.steady_per_run;

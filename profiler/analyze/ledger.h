@@ -141,10 +141,10 @@ struct RunRecord {
   uint64_t live_end_bytes = 0;
   uint64_t heap_calls = 0;
   std::array<uint64_t, kDomains> largest{};
-  uint64_t events = 0;    ///< of the run's own thread
-  uint16_t hint = 0;      ///< OPM_PHASE_*
-  bool ended = false;     ///< its end was seen
-  bool exact = true;      ///< no event of its thread was lost
+  uint64_t events = 0;  ///< of the run's own thread
+  uint16_t hint = 0;    ///< OPM_PHASE_*
+  bool ended = false;   ///< its end was seen
+  bool exact = true;    ///< no event of its thread was lost
   uint64_t latency_ns() const { return end_ns - begin_ns; }
   bool measured() const { return ended && exact; }
 };

@@ -66,8 +66,8 @@ class OpFold {
     double self = 0;
     for (const uint64_t ns : spans_.self) self += static_cast<double>(ns);
     if (steady_latency_ns > 0) op.share = self / steady_latency_ns;
-    op.calls_per_run =
-        measured_runs_ > 0 ? static_cast<double>(executions_) / static_cast<double>(measured_runs_)
+    op.calls_per_run = measured_runs_ > 0
+                           ? static_cast<double>(executions_) / static_cast<double>(measured_runs_)
                            : 0;
     op.latency_ns = summarize(std::move(spans_.self));
     op.inclusive_ns = summarize(std::move(spans_.inclusive));

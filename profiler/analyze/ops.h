@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rows of the report's ops: what the slots of one op add up to, over all graphs and phases. Part
-// of fold.
+// The rows of the report's ops: what the slots of one op add up to, over all graphs and phases.
+// Part of fold.
 #ifndef OPMETER_PROFILER_ANALYZE_OPS_H_
 #define OPMETER_PROFILER_ANALYZE_OPS_H_
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Values per run, folded into phases later: where warm-up ends is known only after the last run, but
-// the events are read once. Equal values of consecutive runs share one segment, so a steady state of
-// a million runs costs as much memory as one run.
+// Values per run, folded into phases later: where warm-up ends is known only after the last run,
+// but the events are read once. Equal values of consecutive runs share one segment, so a steady
+// state of a million runs costs as much memory as one run.
 //
 //     run      1    2    3    4    5    6          segments
 //     calls   24    4    0    0    0    0          [1,1]=24  [2,2]=4  [3,6]=0

@@ -29,8 +29,8 @@ class SizeBins {
   std::vector<uint64_t> edges_;
 };
 
-/// "1K,5K,15K,20K" to bytes (K, M, G = powers of 1024, no suffix = bytes). Error kUsage when an edge
-/// is no number, zero, or not above the one before it.
+/// "1K,5K,15K,20K" to bytes (K, M, G = powers of 1024, no suffix = bytes). Error kUsage when an
+/// edge is no number, zero, or not above the one before it.
 Result<std::vector<uint64_t>> parse_size_bins(std::string_view text);
 
 }  // namespace opmeter::analyze

@@ -10,7 +10,7 @@
 namespace opmeter::analyze {
 namespace {
 
-constexpr size_t kBlock = 10;       // runs per block median
+constexpr size_t kBlock = 10;  // runs per block median
 constexpr size_t kFewestBlocks = 4;
 constexpr double kTolerance = 0.05;  // smaller moves of the level are noise to a reader
 

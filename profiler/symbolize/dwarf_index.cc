@@ -60,7 +60,8 @@ void find_inlined(Dwarf_Die* parent, uint64_t address, std::vector<Dwarf_Die>& c
         tag == DW_TAG_with_stmt) {
       // A block may have no range of its own although its content has.
       Dwarf_Addr low = 0;
-      const bool ranged = dwarf_hasattr(&child, DW_AT_ranges) != 0 || dwarf_lowpc(&child, &low) == 0;
+      const bool ranged =
+          dwarf_hasattr(&child, DW_AT_ranges) != 0 || dwarf_lowpc(&child, &low) == 0;
       if (ranged && !holds(&child, address)) continue;
       const size_t before = chain.size();
       find_inlined(&child, address, chain, depth + 1);

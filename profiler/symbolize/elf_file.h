@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An ELF file opened for reading, with its build id and the places where its separate debug file may
-// lie. Owns the descriptor, the Elf and the Dwarf.
+// An ELF file opened for reading, with its build id and the places where its separate debug file
+// may lie. Owns the descriptor, the Elf and the Dwarf.
 #ifndef OPMETER_PROFILER_SYMBOLIZE_ELF_FILE_H_
 #define OPMETER_PROFILER_SYMBOLIZE_ELF_FILE_H_
 

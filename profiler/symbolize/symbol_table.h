@@ -15,7 +15,7 @@ class SymbolTable {
  public:
   struct Entry {
     uint64_t begin = 0;
-    uint64_t end = 0;  ///< exclusive; of symbols without a size: where the next one begins
+    uint64_t end = 0;       ///< exclusive; of symbols without a size: where the next one begins
     const char* name = "";  ///< mangled; lives as long as the Elf
     int rank = 0;           ///< of several names for one address the highest is shown
   };

@@ -67,23 +67,22 @@ void Symbolizer::Impl::load(const trace::ModuleInfo& info, Module& module) const
   }
   const bool own_dwarf = module.file != nullptr && module.file->dwarf() != nullptr;
   if (!own_dwarf) {
-    const std::vector<std::string> paths =
-        module.file != nullptr ? module.file->debug_paths(options.debug_dirs)
-                               : build_id_paths(info.build_id, options.debug_dirs);
+    const std::vector<std::string> paths = module.file != nullptr
+                                               ? module.file->debug_paths(options.debug_dirs)
+                                               : build_id_paths(info.build_id, options.debug_dirs);
     for (const std::string& path : paths) {
       auto debug = ElfFile::open(path);
       // .gnu_debuglink may lead to another version's file: where build ids exist they must agree.
-      const std::string& wanted =
-          module.file != nullptr ? module.file->build_id() : info.build_id;
+      const std::string& wanted = module.file != nullptr ? module.file->build_id() : info.build_id;
       if (debug == nullptr || !same_build(*debug, wanted)) continue;
       module.debug = std::move(debug);
       module.problem.clear();
       break;
     }
   }
-  Dwarf* dwarf = own_dwarf                    ? module.file->dwarf()
+  Dwarf* dwarf = own_dwarf                 ? module.file->dwarf()
                  : module.debug != nullptr ? module.debug->dwarf()
-                                              : nullptr;
+                                           : nullptr;
   if (dwarf != nullptr) module.dwarf = std::make_unique<DwarfIndex>(dwarf);
   if (module.debug != nullptr) module.symbols.add(module.debug->elf());
   if (module.file != nullptr) module.symbols.add(module.file->elf());

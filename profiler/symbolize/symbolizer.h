@@ -37,8 +37,8 @@ class Symbolizer {
   Symbolizer& operator=(Symbolizer&&) noexcept;
 
   /// What is at `address`, an ELF virtual address of `module` (run-time address minus bias; for a
-  /// return address minus 1 too). Never empty: unknown is one Symbol without function. The reference
-  /// lives as long as the Symbolizer.
+  /// return address minus 1 too). Never empty: unknown is one Symbol without function. The
+  /// reference lives as long as the Symbolizer.
   const std::vector<Symbol>& resolve(const trace::ModuleInfo& module, uint64_t address);
 
   /// One line for each module that was asked for and whose file gives no names, with the reason.

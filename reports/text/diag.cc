@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The default view: one screen that says whether run() allocates, who does it, how much, and whether
-// it is warm-up or steady state. Works for traces without runs too.
+// The default view: one screen that says whether run() allocates, who does it, how much, and
+// whether it is warm-up or steady state. Works for traces without runs too.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -41,17 +41,17 @@ void verdict(Page& page, const Report& report) {
                            count(steady.calls), bytes(steady.bytes),
                            bytes(report.alloc.live_peak_bytes)));
   if (steady.calls_sum > 0) {
-    std::string calls = steady.min_calls == steady.max_calls
-                            ? plural(steady.max_calls, "time") + " a run"
-                            : fmt::format("{} to {} times a run", steady.min_calls,
-                                          steady.max_calls);
+    std::string calls =
+        steady.min_calls == steady.max_calls
+            ? plural(steady.max_calls, "time") + " a run"
+            : fmt::format("{} to {} times a run", steady.min_calls, steady.max_calls);
     page.warning(fmt::format("! Steady state calls malloc {}, in {} of {}.", calls,
                              steady.runs_with_calls, plural(steady.runs, "run")));
   } else if (report.quality.lost_events > 0 || !report.quality.complete) {
     page.warning("! No malloc inside run() in what was recorded of steady state (not all was).");
   } else {
-    page.good(fmt::format("No malloc inside run() in steady state ({}).",
-                          plural(steady.runs, "run")));
+    page.good(
+        fmt::format("No malloc inside run() in steady state ({}).", plural(steady.runs, "run")));
   }
   if (report.runs.never_steady) {
     page.warning("! The runs show a trend to the end: they may not have reached a steady state.");
@@ -60,11 +60,11 @@ void verdict(Page& page, const Report& report) {
 
 void runs(Page& page, const Report& report) {
   const Runs& r = report.runs;
-  std::string text = fmt::format("RUNS {}: first {}", r.count,
-                                 r.first_run_ns ? duration(static_cast<double>(*r.first_run_ns))
-                                                : "(not measured)");
-  text += fmt::format(", {} warm-up{}, {} steady", r.warmup,
-                      r.warmup_detected ? " (detected)" : "", r.steady);
+  std::string text = fmt::format(
+      "RUNS {}: first {}", r.count,
+      r.first_run_ns ? duration(static_cast<double>(*r.first_run_ns)) : "(not measured)");
+  text += fmt::format(", {} warm-up{}, {} steady", r.warmup, r.warmup_detected ? " (detected)" : "",
+                      r.steady);
   page.heading(text);
   if (r.latency_ns.n > 0) {
     const auto quantile = [](const char* name, const std::optional<double>& value, int needed) {
@@ -109,8 +109,9 @@ void totals(Page& page, const Report& report) {
       list += fmt::format("{}{}", i == 0 ? "" : ", ", workspace.growth_bytes[i]);
     }
     if (workspace.growth_calls > 6) list += ", ...";
-    page.line(fmt::format("  workspace pool grew {} by {}: {} B", plural(workspace.growth_calls, "time"),
-                          bytes(workspace.growth_bytes_sum), list));
+    page.line(fmt::format("  workspace pool grew {} by {}: {} B",
+                          plural(workspace.growth_calls, "time"), bytes(workspace.growth_bytes_sum),
+                          list));
   }
   const Counts& load = counts(report, Phase::kLoad, Domain::kHeap);
   std::vector<std::string> words = {
@@ -132,7 +133,8 @@ void totals(Page& page, const Report& report) {
 std::vector<const Op*> ranked(const Report& report, const OpAllocations Op::*use) {
   std::vector<const Op*> list;
   for (const Op& op : report.ops) {
-    if ((op.*use).first_run.calls > 0 || (op.*use).steady_per_run.calls_sum > 0) list.push_back(&op);
+    if ((op.*use).first_run.calls > 0 || (op.*use).steady_per_run.calls_sum > 0)
+      list.push_back(&op);
   }
   std::stable_sort(list.begin(), list.end(), [use](const Op* a, const Op* b) {
     const OpAllocations& x = a->*use;
@@ -154,8 +156,15 @@ void operators(Page& page, const Report& report, const std::string& title,
     page.line("  none inside runs");
     return;
   }
-  Table table(page, {{"#", 4}, {"operator", 0, true}, {"first", 6}, {"bytes", 8}, {"steady", 7},
-                     {"bytes", 8}, {"largest", 8}, {"p50 us", 8}, {"time", 6}});
+  Table table(page, {{"#", 4},
+                     {"operator", 0, true},
+                     {"first", 6},
+                     {"bytes", 8},
+                     {"steady", 7},
+                     {"bytes", 8},
+                     {"largest", 8},
+                     {"p50 us", 8},
+                     {"time", 6}});
   table.header();
   const size_t n = page.options().all ? list.size() : std::min(most, list.size());
   for (size_t i = 0; i < n; ++i) {
@@ -164,9 +173,8 @@ void operators(Page& page, const Report& report, const std::string& title,
     const bool pseudo = op.latency_ns.n == 0;
     table.row({op.index >= 0 ? fmt::format("{}", op.index) : "--", op.name,
                fmt::format("{}", a.first_run.calls), bytes(a.first_run.bytes),
-               count(a.steady_per_run.calls), bytes(a.steady_per_run.bytes),
-               bytes(a.largest_bytes), microseconds(op.latency_ns.p50),
-               pseudo ? "" : percent(op.share)});
+               count(a.steady_per_run.calls), bytes(a.steady_per_run.bytes), bytes(a.largest_bytes),
+               microseconds(op.latency_ns.p50), pseudo ? "" : percent(op.share)});
   }
   page.more(list.size() - n, "operators");
 }
@@ -228,8 +236,8 @@ void thread_split(Page& page, const Report& report) {
     const double steady = report.runs.steady > 0 ? static_cast<double>(role.steady) /
                                                        static_cast<double>(report.runs.steady)
                                                  : 0;
-    words.push_back(fmt::format("{} {}: {} / {}", role.threads, role.name, role.first,
-                                count(steady)));
+    words.push_back(
+        fmt::format("{} {}: {} / {}", role.threads, role.name, role.first, count(steady)));
   }
   page.line();
   page.words(words);
@@ -244,7 +252,8 @@ void diag(Page& page, const Report& report) {
   if (report.runs.count > 0) {
     runs(page, report);
     totals(page, report);
-    operators(page, report, "MALLOCS BY OPERATOR (calls and bytes in the first run and per steady run)",
+    operators(page, report,
+              "MALLOCS BY OPERATOR (calls and bytes in the first run and per steady run)",
               &Op::alloc, 8);
     if (report.workspace_pool.total.calls > 0) {
       operators(page, report, "WORKSPACES BY OPERATOR (requests to the pool, likewise)",

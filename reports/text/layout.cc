@@ -80,8 +80,8 @@ std::string plural(uint64_t n, const std::string& noun) {
 }
 
 size_t columns(std::string_view text) {
-  return static_cast<size_t>(std::count_if(text.begin(), text.end(),
-                                           [](char c) { return !is_continuation(c); }));
+  return static_cast<size_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return !is_continuation(c); }));
 }
 
 std::string cut_middle(std::string_view text, size_t width) {
@@ -124,7 +124,8 @@ std::string bar(double fraction, size_t width, bool utf8) {
   return text + kEighths[eighths % 8];
 }
 
-// --- Page -----------------------------------------------------------------------------------------
+// --- Page
+// -----------------------------------------------------------------------------------------
 
 Page::Page(const TextOptions& options)
     : options_(options), width_(std::max<size_t>(60, options.width)) {}
@@ -164,10 +165,10 @@ void Page::more(size_t hidden, std::string_view what) {
   if (hidden > 0) line(fmt::format("  ... {} more {} (--all shows them)", hidden, what));
 }
 
-// --- Table ----------------------------------------------------------------------------------------
+// --- Table
+// ----------------------------------------------------------------------------------------
 
-Table::Table(Page& page, std::vector<Column> columns)
-    : page_(page), columns_(std::move(columns)) {
+Table::Table(Page& page, std::vector<Column> columns) : page_(page), columns_(std::move(columns)) {
   size_t used = columns_.size() - 1;  // one blank between columns
   for (const Column& column : columns_) used += column.width;
   for (Column& column : columns_) {

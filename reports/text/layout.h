@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What all terminal views share: units, names cut in the middle, bars, tables, and a page that keeps
-// every line within its width. Internal to reports/text.
+// What all terminal views share: units, names cut in the middle, bars, tables, and a page that
+// keeps every line within its width. Internal to reports/text.
 #ifndef OPMETER_REPORTS_TEXT_LAYOUT_H_
 #define OPMETER_REPORTS_TEXT_LAYOUT_H_
 

@@ -42,8 +42,16 @@ void ops(Page& page, const Report& report) {
   };
   std::stable_sort(list.begin(), list.end(),
                    [&](const Op* a, const Op* b) { return cost(a) > cost(b); });
-  Table table(page, {{"", 1}, {"#", 4}, {"operator", 0, true}, {"calls", 5}, {"p50 us", 8},
-                     {"p99 us", 8}, {"share", 6}, {"cum", 6}, {"malloc", 7}, {"ws", 7}});
+  Table table(page, {{"", 1},
+                     {"#", 4},
+                     {"operator", 0, true},
+                     {"calls", 5},
+                     {"p50 us", 8},
+                     {"p99 us", 8},
+                     {"share", 6},
+                     {"cum", 6},
+                     {"malloc", 7},
+                     {"ws", 7}});
   table.header();
   const size_t n = shown(page.options(), list.size());
   double cumulated = 0;
@@ -51,8 +59,8 @@ void ops(Page& page, const Report& report) {
     const Op& op = *list[i];
     cumulated += op.share;
     if (i >= n) continue;
-    const bool slow = op.latency_ns.n > 0 &&
-                      op.latency_ns.p50.value_or(*op.latency_ns.mean) > threshold_ns;
+    const bool slow =
+        op.latency_ns.n > 0 && op.latency_ns.p50.value_or(*op.latency_ns.mean) > threshold_ns;
     table.row({slow ? "!" : "", op.index >= 0 ? fmt::format("{}", op.index) : "--", op.name,
                count(op.calls_per_run), microseconds(op.latency_ns.p50),
                microseconds(op.latency_ns.p99), percent(op.share), percent(cumulated),
@@ -62,10 +70,9 @@ void ops(Page& page, const Report& report) {
   page.more(list.size() - n, "operators");
   for (const Op& op : report.ops) {
     if (op.name != "(executor)") continue;
-    const double gap =
-        latency.n > 0 && *latency.mean > 0 && report.runs.gap_ns.mean
-            ? *report.runs.gap_ns.mean / *latency.mean
-            : 0;
+    const double gap = latency.n > 0 && *latency.mean > 0 && report.runs.gap_ns.mean
+                           ? *report.runs.gap_ns.mean / *latency.mean
+                           : 0;
     table.row({"", "--", op.name, "", microseconds(report.runs.gap_ns.p50),
                microseconds(report.runs.gap_ns.p99), percent(gap), "",
                count(op.alloc.steady_per_run.calls), count(op.workspace.steady_per_run.calls)});

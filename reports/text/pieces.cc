@@ -64,11 +64,11 @@ void header(Page& page, const Report& report) {
               c.device.empty() ? "" : "device " + c.device,
               c.model.empty() ? "" : fmt::format("threads {}", c.threads)});
   if (c.model.empty() && !command.empty()) page.line(command);
-  page.words({c.trace.empty() ? "" : base_name(c.trace),
-              c.pid == 0 ? "" : fmt::format("pid {}", c.pid),
-              c.host.empty() ? "" : "host " + c.host,
-              c.cpus == 0 ? "" : plural(static_cast<uint64_t>(c.cpus), "CPU"), c.allocator,
-              c.duration_ns == 0 ? "" : duration(static_cast<double>(c.duration_ns)) + " recorded"});
+  page.words(
+      {c.trace.empty() ? "" : base_name(c.trace), c.pid == 0 ? "" : fmt::format("pid {}", c.pid),
+       c.host.empty() ? "" : "host " + c.host,
+       c.cpus == 0 ? "" : plural(static_cast<uint64_t>(c.cpus), "CPU"), c.allocator,
+       c.duration_ns == 0 ? "" : duration(static_cast<double>(c.duration_ns)) + " recorded"});
 }
 
 void quality(Page& page, const Report& report) {
@@ -78,7 +78,8 @@ void quality(Page& page, const Report& report) {
                                     fmt::format("frames without a name {}", q.unresolved_frames)};
   if (q.overhead_per_event_ns) {
     words.push_back(q.overhead_share
-                        ? fmt::format("overhead {} of run ({} an event)", percent(*q.overhead_share),
+                        ? fmt::format("overhead {} of run ({} an event)",
+                                      percent(*q.overhead_share),
                                       duration(*q.overhead_per_event_ns))
                         : fmt::format("overhead {} an event", duration(*q.overhead_per_event_ns)));
   }
@@ -88,8 +89,8 @@ void quality(Page& page, const Report& report) {
                              plural(q.lost_events, "event")));
   }
   if (q.damaged_blocks > 0) {
-    page.warning(fmt::format("! {} of the trace damaged and left out.",
-                             plural(q.damaged_blocks, "block")));
+    page.warning(
+        fmt::format("! {} of the trace damaged and left out.", plural(q.damaged_blocks, "block")));
   }
   if (!q.complete) {
     page.warning("! The trace is not complete: " +
@@ -124,9 +125,9 @@ std::string frame_place(const Frame& frame) {
                            : base_name(frame.file);
   }
   if (frame.function.empty()) return {};
-  return frame.module.empty() ? std::string()
-                              : fmt::format("{}+0x{:x}", base_name(frame.module),
-                                            frame.module_offset);
+  return frame.module.empty()
+             ? std::string()
+             : fmt::format("{}+0x{:x}", base_name(frame.module), frame.module_offset);
 }
 
 void frames(Page& page, const Stack& stack, size_t most) {
@@ -153,8 +154,7 @@ void frames(Page& page, const Stack& stack, size_t most) {
 std::string stack_summary(const Report& report, const Stack& stack) {
   std::string text;
   if (report.runs.count > 0) {
-    text = fmt::format("first run {} / {}", stack.first_run_calls,
-                       bytes(stack.first_run_bytes));
+    text = fmt::format("first run {} / {}", stack.first_run_calls, bytes(stack.first_run_bytes));
     if (report.runs.steady > 0) {
       const double runs = static_cast<double>(report.runs.steady);
       text += fmt::format(", steady {} / {} a run",
@@ -174,8 +174,8 @@ void histogram(Page& page, const Report& report, Domain domain, size_t most_rows
   for (const SizeBin& size : report.sizes) {
     if (size.domain != domain) continue;
     // Inside runs, where there are any: load would drown them.
-    const bool in_run = size.phase == Phase::kFirst || size.phase == Phase::kWarmup ||
-                        size.phase == Phase::kSteady;
+    const bool in_run =
+        size.phase == Phase::kFirst || size.phase == Phase::kWarmup || size.phase == Phase::kSteady;
     if (with_runs && !in_run) continue;
     Bin& bin = by_size[size.min_bytes];
     bin.min_bytes = size.min_bytes;
@@ -202,18 +202,17 @@ void histogram(Page& page, const Report& report, Domain domain, size_t most_rows
                        : right("calls", number)) +
             right("bytes", 10));
   for (const Bin& bin : bins) {
-    const std::string range = bin.max_bytes <= 1 ? "0 B"
-                                                 : edge(bin.min_bytes) + " - " + edge(bin.max_bytes);
+    const std::string range =
+        bin.max_bytes <= 1 ? "0 B" : edge(bin.min_bytes) + " - " + edge(bin.max_bytes);
     std::string text = right(range, 22) + " ";
-    text += left(bar(std::log10(static_cast<double>(bin.calls) + 1) / full, bar_width,
-                     page.options().utf8),
-                 bar_width);
+    text += left(
+        bar(std::log10(static_cast<double>(bin.calls) + 1) / full, bar_width, page.options().utf8),
+        bar_width);
     text += " ";
     if (with_runs) {
-      const double steady =
-          report.runs.steady > 0
-              ? static_cast<double>(bin.steady) / static_cast<double>(report.runs.steady)
-              : 0;
+      const double steady = report.runs.steady > 0 ? static_cast<double>(bin.steady) /
+                                                         static_cast<double>(report.runs.steady)
+                                                   : 0;
       text += right(fmt::format("{}", bin.first), number) + " " + right(count(steady), number);
     } else {
       text += right(fmt::format("{}", bin.calls), number);

@@ -20,12 +20,12 @@ enum class View { kDiag, kOps, kSizes, kStacks, kThreads, kTimeline };
 std::optional<View> parse_view(std::string_view name);
 
 struct TextOptions {
-  size_t width = 80;         ///< columns; at least 60 are used
-  bool color = false;        ///< ANSI colours; never the only sign
-  bool utf8 = true;          ///< false: bars and marks in ASCII
-  size_t top = 10;           ///< rows of a list
-  bool all = false;          ///< every row
-  double threshold_us = 100; ///< ops view: slower ops are marked "!"
+  size_t width = 80;          ///< columns; at least 60 are used
+  bool color = false;         ///< ANSI colours; never the only sign
+  bool utf8 = true;           ///< false: bars and marks in ASCII
+  size_t top = 10;            ///< rows of a list
+  bool all = false;           ///< every row
+  double threshold_us = 100;  ///< ops view: slower ops are marked "!"
 };
 
 /// The view as lines, each ended by a newline.

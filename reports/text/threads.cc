@@ -24,8 +24,14 @@ void threads(Page& page, const Report& report) {
     if (a->id == b->id) return a->domain < b->domain;
     return a->calls > b->calls;
   });
-  Table table(page, {{"role", 7, true}, {"thread", 0, true}, {"tid", 8}, {"domain", 9, true},
-                     {"first run", 9}, {"steady/run", 10}, {"all calls", 10}, {"bytes", 9}});
+  Table table(page, {{"role", 7, true},
+                     {"thread", 0, true},
+                     {"tid", 8},
+                     {"domain", 9, true},
+                     {"first run", 9},
+                     {"steady/run", 10},
+                     {"all calls", 10},
+                     {"bytes", 9}});
   table.header();
   const size_t n = shown(page.options(), list.size());
   for (size_t i = 0; i < n; ++i) {

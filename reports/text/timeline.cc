@@ -34,8 +34,8 @@ void timeline(Page& page, const Report& report) {
   const size_t bar_width = page.width() - 12 - 11 - 4;
   for (const TimelinePoint& point : highest) {
     if (point.t_ns == 0) continue;
-    page.line(right(duration(static_cast<double>(point.t_ns)), 12) + right(bytes(point.live_bytes), 11) +
-              "  " +
+    page.line(right(duration(static_cast<double>(point.t_ns)), 12) +
+              right(bytes(point.live_bytes), 11) + "  " +
               bar(static_cast<double>(point.live_bytes) / static_cast<double>(most), bar_width,
                   page.options().utf8));
   }

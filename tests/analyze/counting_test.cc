@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The counting rules of interfaces.md, section 1: what is a call, a byte, a free, a failure, a peak.
+// The counting rules of interfaces.md, section 1: what is a call, a byte, a free, a failure, a
+// peak.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -195,14 +196,14 @@ TEST(Counting, TemporaryMeansFreedInTheRunThatMadeIt) {
   Scenario s;
   s.alloc(0x10, 1);
   s.run_begin();
-  s.free(0x10);       // made at load
+  s.free(0x10);  // made at load
   s.alloc(0x20, 1);
-  s.free(0x20);       // temporary
+  s.free(0x20);  // temporary
   s.alloc(0x30, 1);
   s.realloc(0x30, 0x38, 2);  // the old block is temporary
   s.run_end();
   s.run_begin();
-  s.free(0x38);       // made in run 1
+  s.free(0x38);  // made in run 1
   s.run_end();
   EXPECT_EQ(s.report().alloc.temporary_calls, 2u);
 }

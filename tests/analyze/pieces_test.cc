@@ -17,10 +17,9 @@ using testing::ElementsAre;
 
 TEST(SizeBins, PowersOfTwoAreHalfOpenAndZeroIsApart) {
   const SizeBins bins;
-  for (const uint64_t size :
-       {uint64_t{0}, uint64_t{1}, uint64_t{2}, uint64_t{3}, uint64_t{4}, uint64_t{1023},
-        uint64_t{1024}, uint64_t{1025}, uint64_t{1} << 40, (uint64_t{1} << 40) - 1,
-        uint64_t{1} << 63, UINT64_MAX - 1}) {
+  for (const uint64_t size : {uint64_t{0}, uint64_t{1}, uint64_t{2}, uint64_t{3}, uint64_t{4},
+                              uint64_t{1023}, uint64_t{1024}, uint64_t{1025}, uint64_t{1} << 40,
+                              (uint64_t{1} << 40) - 1, uint64_t{1} << 63, UINT64_MAX - 1}) {
     const uint16_t bin = bins.bin(size);
     EXPECT_LE(bins.min_bytes(bin), size);
     EXPECT_LT(size, bins.max_bytes(bin));
@@ -51,8 +50,8 @@ TEST(SizeBins, EdgesAreReadWithUnits) {
 }
 
 TEST(SizeBins, BadEdgesAreUsageErrors) {
-  for (const char* text : {"", "K", "1K,", "5K,1K", "1K,1K", "0", "3X", "-1", "99999999999999999999",
-                           "18446744073709551615G", "1.5K"}) {
+  for (const char* text : {"", "K", "1K,", "5K,1K", "1K,1K", "0", "3X", "-1",
+                           "99999999999999999999", "18446744073709551615G", "1.5K"}) {
     const auto edges = parse_size_bins(text);
     if (std::string(text) == "1K,") continue;  // a trailing comma ends the list
     ASSERT_FALSE(edges.ok()) << text;

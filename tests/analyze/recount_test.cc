@@ -194,11 +194,14 @@ TEST(Recount, CuttingListsChangesNoTotal) {
   AnalyzeOptions few;
   few.top = 1;
   size_t i = 0;
-  const Report cut = analyze_events(s.definitions, {}, [&](trace::Event& e) {
-    if (i == s.events.size()) return false;
-    e = s.events[i++];
-    return true;
-  }, few);
+  const Report cut = analyze_events(
+      s.definitions, {},
+      [&](trace::Event& e) {
+        if (i == s.events.size()) return false;
+        e = s.events[i++];
+        return true;
+      },
+      few);
   const Report all = s.report();
   EXPECT_LT(cut.stacks.size(), all.stacks.size() + 1);
   EXPECT_EQ(cut.alloc.total, all.alloc.total);

@@ -58,9 +58,7 @@ class Scenario {
     events.back().flags = trace::kBacking;
     events.back().ref = pool;
   }
-  void free(uint64_t address, uint32_t thread = 1) {
-    event(Kind::kFree, thread).address = address;
-  }
+  void free(uint64_t address, uint32_t thread = 1) { event(Kind::kFree, thread).address = address; }
   void realloc_begin(uint64_t old, uint64_t bytes, uint32_t thread = 1) {
     trace::Event& e = event(Kind::kReallocBegin, thread);
     e.old_address = old;

@@ -18,7 +18,11 @@ inline Dist sample_dist(double scale) {
 }
 
 inline Counts sample_counts(uint64_t calls, uint64_t bytes) {
-  return {.calls = calls, .bytes = bytes, .frees = calls, .failed = 1, .backing_calls = 1,
+  return {.calls = calls,
+          .bytes = bytes,
+          .frees = calls,
+          .failed = 1,
+          .backing_calls = 1,
           .backing_bytes = 64};
 }
 
@@ -81,7 +85,8 @@ inline Report sample_report() {
     Op op;
     op.id = static_cast<uint32_t>(i + 1);
     op.index = i;
-    op.name = "fused_nn_contrib_conv2d_NCHWc_add_nn_relu_with_a_very_long_name_" + std::to_string(i);
+    op.name =
+        "fused_nn_contrib_conv2d_NCHWc_add_nn_relu_with_a_very_long_name_" + std::to_string(i);
     op.kind = op.name;
     op.device = "cpu:0";
     op.graph = "default";
@@ -119,12 +124,13 @@ inline Report sample_report() {
   stack.cause = "pool_growth";
   stack.ops = {"fused_nn_dense_3", "fused_nn_softmax"};
   stack.cut = true;
-  stack.frames = {{"tvm::runtime::very::deep::WorkspacePool<std::vector<std::pair<int, long>>>::Pool::"
-                   "Alloc(DLDevice, unsigned long)",
-                   12, "/src/a/very/long/folder/name/workspace_pool.cc", 44, "/usr/lib/libtvm.so",
-                   4096, "00ff", true},
-                  {"", 0, "", 0, "/models/cnn.so", 0x1234, "", false},
-                  {"", 0, "", 0, "", 0x7fff0000, "", false}};
+  stack.frames = {
+      {"tvm::runtime::very::deep::WorkspacePool<std::vector<std::pair<int, long>>>::Pool::"
+       "Alloc(DLDevice, unsigned long)",
+       12, "/src/a/very/long/folder/name/workspace_pool.cc", 44, "/usr/lib/libtvm.so", 4096, "00ff",
+       true},
+      {"", 0, "", 0, "/models/cnn.so", 0x1234, "", false},
+      {"", 0, "", 0, "", 0x7fff0000, "", false}};
   r.stacks = {stack};
   r.threads = {{1, 4127, "main", "caller", Domain::kHeap, 450, 2'000'000, 400, 300},
                {2, 4128, "opm-worker-1", "worker", Domain::kHeap, 50, 48'000, 21, 100}};
@@ -134,7 +140,8 @@ inline Report sample_report() {
   r.quality.note = "the file ends inside a block at byte 1234567";
   r.quality.overhead_per_event_ns = 31;
   r.quality.overhead_share = 0.041;
-  r.quality.symbol_problems = {"/models/cnn.so: is another build now (build id 00ff, recorded 11aa)"};
+  r.quality.symbol_problems = {
+      "/models/cnn.so: is another build now (build id 00ff, recorded 11aa)"};
   return r;
 }
 

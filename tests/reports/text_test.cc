@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The terminal report: widths, colours, units, and what each view must say.
+#include "reports/text/text.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <sstream>
 
 #include "reports/text/layout.h"
-#include "reports/text/text.h"
 #include "tests/reports/sample_report.h"
 
 namespace opmeter::reports {
@@ -102,7 +103,8 @@ TEST(Text, SlowOperatorsAreMarkedAgainstTheThreshold) {
 TEST(Text, AllShowsEveryOperator) {
   const std::string cut = render_text(sample_report(), View::kOps, {});
   EXPECT_THAT(cut, HasSubstr("20 more operators"));
-  EXPECT_THAT(render_text(sample_report(), View::kOps, {.all = true}), Not(HasSubstr("more operators")));
+  EXPECT_THAT(render_text(sample_report(), View::kOps, {.all = true}),
+              Not(HasSubstr("more operators")));
 }
 
 TEST(Text, UnitsHaveThreeDigits) {
@@ -110,10 +112,10 @@ TEST(Text, UnitsHaveThreeDigits) {
     double value;
     const char* text;
   };
-  for (const Case c : {Case{0, "0 B"}, Case{512, "512 B"}, Case{1023, "1023 B"},
-                       Case{1024, "1.00 KiB"}, Case{864'256, "844 KiB"},
-                       Case{1'048'575, "1.00 MiB"}, Case{1'310'000, "1.25 MiB"},
-                       Case{1e18, "888 PiB"}}) {
+  for (const Case c :
+       {Case{0, "0 B"}, Case{512, "512 B"}, Case{1023, "1023 B"}, Case{1024, "1.00 KiB"},
+        Case{864'256, "844 KiB"}, Case{1'048'575, "1.00 MiB"}, Case{1'310'000, "1.25 MiB"},
+        Case{1e18, "888 PiB"}}) {
     EXPECT_EQ(text::bytes(c.value), c.text);
   }
   EXPECT_EQ(text::edge(65536), "64 KiB");

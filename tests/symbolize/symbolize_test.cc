@@ -52,7 +52,8 @@ struct Loaded {
   ~Loaded() {
     if (handle != nullptr) dlclose(handle);
   }
-  /// As an ELF address, one less than the address the code took, as callers do for return addresses.
+  /// As an ELF address, one less than the address the code took, as callers do for return
+  /// addresses.
   uint64_t address(const char* function) const {
     void* symbol = dlsym(handle, function);
     if (symbol == nullptr) {
