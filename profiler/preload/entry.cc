@@ -2,15 +2,29 @@
 // How the library comes to life: its constructor (the linker marks the library to be initialised
 // first, so that the allocations of other libraries' constructors are seen), the annotation table,
 // and the one loader hook. Zone a.
+#include <dlfcn.h>
+
+#include <cstring>
+
 #include "profiler/preload/hooks.h"
 #include "profiler/preload/loader_blocks.h"
 
 namespace {
 
+/// Which library the program's malloc comes from: what a pool costs depends on it.
+void note_allocator() {
+  void* symbol = nullptr;
+  const auto next = opmeter::preload::real()->malloc;
+  std::memcpy(&symbol, &next, sizeof symbol);
+  Dl_info info;
+  const opm_api* api = opmeter::recorder::api_table();
+  if (api != nullptr && dladdr(symbol, &info) != 0) api->info("allocator", info.dli_fname);
+}
+
 __attribute__((constructor(101))) void start_recording(int, char**, char** environment) {
   (void)opmeter::preload::real();
   opmeter::preload::loader_blocks_start();
-  (void)opmeter::recorder::start(environment);
+  if (opmeter::recorder::start(environment)) note_allocator();
 }
 
 }  // namespace

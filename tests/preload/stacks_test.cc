@@ -102,8 +102,8 @@ TEST(Stacks, EqualALibunwindCursorWalkInEveryEvent) {
 }
 
 TEST(Stacks, AreFoundByOurOwnRulesExceptBelowASwitchedContext) {
-  // glibc's start of a context has no unwind information at the address before it, where a return address is looked up:
-  // the three allocations a round from there are libunwind's.
+  // glibc's start of a context has no unwind information at the address before it, where a return
+  // address is looked up: the three allocations a round from there are libunwind's.
   const Recorded odd = record_program({victim("odd_stacks"), "1000"});
   EXPECT_LE(odd.outcome.stacks_by_libunwind, 3010u);
   const Recorded plain = record_program({victim("deterministic"), "containers"});
