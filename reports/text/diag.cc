@@ -103,7 +103,9 @@ void totals(Page& page, const Report& report) {
   pool("workspaces from the pool", report.workspace_pool);
   pool("tensors from the pool", report.tensor_pool);
   const PoolUse& workspace = report.workspace_pool;
-  if (workspace.growth_calls > 0) {
+  if (workspace.growth_calls > 0 && workspace.growth_calls >= workspace.total.calls) {
+    page.line("  each workspace request is a malloc of its own");
+  } else if (workspace.growth_calls > 0) {
     std::string list;
     for (size_t i = 0; i < workspace.growth_bytes.size() && i < 6; ++i) {
       list += fmt::format("{}{}", i == 0 ? "" : ", ", workspace.growth_bytes[i]);
@@ -171,7 +173,7 @@ void operators(Page& page, const Report& report, const std::string& title,
     const Op& op = *list[i];
     const OpAllocations& a = op.*use;
     const bool pseudo = op.latency_ns.n == 0;
-    table.row({op.index >= 0 ? fmt::format("{}", op.index) : "--", op.name,
+    table.row({op.index >= 0 ? fmt::format("{}", op.index) : "--", op_label(op.name),
                fmt::format("{}", a.first_run.calls), bytes(a.first_run.bytes),
                count(a.steady_per_run.calls), bytes(a.steady_per_run.bytes), bytes(a.largest_bytes),
                microseconds(op.latency_ns.p50), pseudo ? "" : percent(op.share)});

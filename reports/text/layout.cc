@@ -98,6 +98,26 @@ std::string cut_middle(std::string_view text, size_t width) {
   return clean.substr(0, starts[head]) + "..." + clean.substr(starts[length - (kept - head)]);
 }
 
+std::string op_label(std::string_view name) {
+  constexpr std::string_view kGenerated = "tvmgen_";
+  std::string label(name);
+  if (name.starts_with(kGenerated)) {
+    // tvmgen_MODULE_FUNCTION
+    const size_t function = name.find('_', kGenerated.size());
+    if (function == std::string_view::npos || function + 1 == name.size()) return label;
+    label = label.substr(function + 1);
+  }
+  if (!label.starts_with("fused_")) return label;
+  std::string kept;
+  for (size_t at = sizeof "fused_" - 1; at < label.size();) {
+    const size_t end = std::min(label.find('_', at), label.size());
+    const std::string part = label.substr(at, end - at);
+    if (part != "nn" && part != "contrib") kept += (kept.empty() ? "" : "_") + part;
+    at = end + 1;
+  }
+  return kept.empty() ? label : kept;
+}
+
 std::string left(std::string_view text, size_t width) {
   std::string cut = cut_middle(text, width);
   cut.append(width - columns(cut), ' ');

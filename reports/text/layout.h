@@ -35,6 +35,11 @@ size_t columns(std::string_view text);
 /// At most `width` columns: the middle is replaced by "...", because the tails of operator names
 /// tell them apart. Control characters become "?".
 std::string cut_middle(std::string_view text, size_t width);
+/// An operator's name for a narrow column: TVM's generated names without the parts that all of them
+/// share
+/// ("tvmgen_default_fused_nn_contrib_conv2d_NCHWc_add_nn_relu_1" -> "conv2d_NCHWc_add_relu_1").
+/// JSON has the whole name.
+std::string op_label(std::string_view name);
 /// Padded to `width` columns, cut if longer.
 std::string left(std::string_view text, size_t width);
 std::string right(std::string_view text, size_t width);

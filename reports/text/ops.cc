@@ -61,8 +61,8 @@ void ops(Page& page, const Report& report) {
     if (i >= n) continue;
     const bool slow =
         op.latency_ns.n > 0 && op.latency_ns.p50.value_or(*op.latency_ns.mean) > threshold_ns;
-    table.row({slow ? "!" : "", op.index >= 0 ? fmt::format("{}", op.index) : "--", op.name,
-               count(op.calls_per_run), microseconds(op.latency_ns.p50),
+    table.row({slow ? "!" : "", op.index >= 0 ? fmt::format("{}", op.index) : "--",
+               op_label(op.name), count(op.calls_per_run), microseconds(op.latency_ns.p50),
                microseconds(op.latency_ns.p99), percent(op.share), percent(cumulated),
                count(op.alloc.steady_per_run.calls), count(op.workspace.steady_per_run.calls)},
               slow);

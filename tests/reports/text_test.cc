@@ -128,6 +128,18 @@ TEST(Text, UnitsHaveThreeDigits) {
   EXPECT_EQ(text::count(0.01), "0.010");
 }
 
+TEST(Layout, an_operators_label_drops_what_all_generated_names_share) {
+  EXPECT_EQ(text::op_label("tvmgen_default_fused_nn_contrib_conv2d_NCHWc_add_nn_relu_1"),
+            "conv2d_NCHWc_add_relu_1");
+  EXPECT_EQ(text::op_label("fused_nn_dense"), "dense");
+  EXPECT_EQ(text::op_label("tvmgen_default_reshape"), "reshape");
+  EXPECT_EQ(text::op_label("(executor)"), "(executor)");
+  EXPECT_EQ(text::op_label("nn_dense"), "nn_dense");
+  EXPECT_EQ(text::op_label("fused_nn"), "fused_nn");
+  EXPECT_EQ(text::op_label("tvmgen_"), "tvmgen_");
+  EXPECT_EQ(text::op_label(""), "");
+}
+
 TEST(Text, LongNamesKeepTheirHeadAndTail) {
   EXPECT_EQ(text::cut_middle("fused_nn_dense_3", 20), "fused_nn_dense_3");
   EXPECT_EQ(text::cut_middle("fused_nn_dense_add_relu_17", 12), "fused...u_17");
