@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
 #include <numeric>
@@ -15,6 +16,7 @@ namespace opmeter::tools {
 namespace {
 
 constexpr size_t kHelpColumns = 80;
+constexpr uint64_t kLargestCount = uint64_t{1} << 32;
 
 /// Edit distance with insertion, deletion, substitution and swap of neighbours each costing 1.
 size_t edit_distance(std::string_view a, std::string_view b) {
@@ -106,30 +108,81 @@ std::string wrap(std::string_view text, size_t indent, size_t columns) {
 }
 
 Arguments::Arguments(std::string verb, std::string usage, std::string about)
-    : verb_(std::move(verb)), usage_(std::move(usage)), about_(std::move(about)) {
-  app_.set_help_flag();  // ours is parsed like any flag, so that it wins over missing arguments
-  app_.allow_extras();
+    : verb_(std::move(verb)),
+      usage_(std::move(usage)),
+      about_(std::move(about)),
+      app_(std::make_unique<CLI::App>()) {
+  app_->set_help_flag();  // ours is parsed like any flag, so that it wins over missing arguments
+  app_->allow_extras();
+}
+
+Arguments::~Arguments() = default;
+
+void Arguments::flag(const char* names, bool& value, const char* about) {
+  app_->add_flag(names, value, about);
+}
+
+void Arguments::text(const char* names, std::string& value, const char* type, const char* about) {
+  app_->add_option(names, value, about)->type_name(type);
+}
+
+void Arguments::choice(const char* names, std::string& value, const char* type,
+                       std::vector<std::string> choices, const char* about) {
+  app_->add_option(names, value, about)->type_name(type)->check(CLI::IsMember(std::move(choices)));
+}
+
+void Arguments::number(const char* names, int& value, const char* type, int low, int high,
+                       const char* about) {
+  app_->add_option(names, value, about)->type_name(type)->check(CLI::Range(low, high));
+}
+
+void Arguments::number(const char* names, uint64_t& value, const char* type, uint64_t low,
+                       const char* about) {
+  app_->add_option(names, value, about)->type_name(type)->check(CLI::Range(low, kLargestCount));
+}
+
+void Arguments::number(const char* names, std::optional<uint64_t>& value, const char* type,
+                       uint64_t low, const char* about) {
+  app_->add_option(names, value, about)->type_name(type)->check(CLI::Range(low, kLargestCount));
+}
+
+void Arguments::number(const char* names, double& value, const char* type, const char* about) {
+  app_->add_option(names, value, about)->type_name(type)->check(CLI::NonNegativeNumber);
+}
+
+void Arguments::list(const char* names, std::vector<std::string>& values, const char* type,
+                     const char* about) {
+  CLI::Option* option = app_->add_option(names, values, about)->type_name(type)->type_size(1);
+  // An option takes one word each time; words without an option are all of the list.
+  if (!option->get_positional()) {
+    option->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  }
+}
+
+void Arguments::hidden_flag(const char* names, bool& value) {
+  app_->add_flag(names, value)->group("");
+}
+
+void Arguments::hidden_words(const char* name, std::vector<std::string>& values) {
+  app_->add_option(name, values)->group("");
 }
 
 void Arguments::add_common(CommonOptions& common, unsigned offered) {
   if ((offered & kJson) != 0) {
-    app_.add_flag("--json", common.json, "one JSON document on stdout, all else on stderr");
+    flag("--json", common.json, "one JSON document on stdout, all else on stderr");
   }
   if ((offered & (kResultFile | kTraceFile)) != 0) {
-    app_.add_option("-o", common.output,
-                    (offered & kTraceFile) != 0
-                        ? "trace file (default opmeter.%p.opm; %p is the process id)"
-                        : "write the result to FILE instead of stdout")
-        ->type_name("FILE");
-    app_.add_flag("-f,--force", common.force, "replace an existing FILE");
+    text("-o", common.output, "FILE",
+         (offered & kTraceFile) != 0 ? "trace file (default opmeter.%p.opm; %p is the process id)"
+                                     : "write the result to FILE instead of stdout");
+    flag("-f,--force", common.force, "replace an existing FILE");
   }
-  app_.add_option("--color", common.color, "auto, always or never (auto honours NO_COLOR)")
-      ->type_name("WHEN")
-      ->check(CLI::IsMember({"auto", "always", "never"}));
-  app_.add_flag("-q,--quiet", common.quiet, "no notes on stderr, only trouble");
-  app_.add_flag("-v,--verbose", common.verbose, "say more on stderr");
-  app_.add_flag("-h,--help", wants_help_, "this text");
-  app_.add_flag("-V,--version", wants_version_, "the version");
+  choice("--color", common.color, "WHEN", {"auto", "always", "never"},
+         "auto, always or never (auto honours NO_COLOR)");
+  flag("-q,--quiet", common.quiet, "no notes on stderr, only trouble");
+  flag("-v,--verbose", common.verbose, "say more on stderr");
+  flag("-h,--help", wants_help_, "this text");
+  flag("-V,--version", wants_version_, "the version");
 }
 
 void Arguments::fail(const std::string& what) const {
@@ -139,7 +192,7 @@ void Arguments::fail(const std::string& what) const {
 bool Arguments::parse(const std::vector<std::string>& args) {
   std::vector<std::string> reversed(args.rbegin(), args.rend());  // as CLI11 wants them
   try {
-    app_.parse(std::move(reversed));
+    app_->parse(std::move(reversed));
   } catch (const CLI::ParseError& error) {
     fail(error.what());
   }
@@ -151,7 +204,7 @@ bool Arguments::parse(const std::vector<std::string>& args) {
     write_result("opmeter " OPMETER_VERSION "\n", "", false);
     return false;
   }
-  std::vector<std::string> extras = app_.remaining();
+  std::vector<std::string> extras = app_->remaining();
   std::erase(extras, "--");  // CLI11 obeys it and keeps it
   std::stable_partition(extras.begin(), extras.end(),
                         [](const std::string& word) { return word.rfind('-', 0) == 0; });
@@ -159,7 +212,7 @@ bool Arguments::parse(const std::vector<std::string>& args) {
   const std::string& first = extras.front();
   if (first.rfind('-', 0) != 0) fail(fmt::format("unexpected argument '{}'", first));
   std::vector<std::string> known;
-  for (const CLI::Option* option : app_.get_options()) {
+  for (const CLI::Option* option : app_->get_options()) {
     if (option->get_group().empty()) continue;
     for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
   }
@@ -173,7 +226,7 @@ std::string Arguments::help() const {
   constexpr size_t kIndent = 26;
   std::string text = fmt::format("usage: opmeter {}\n\n{}\n\n", wrap(usage_, 15, kHelpColumns),
                                  wrap(about_, 0, kHelpColumns));
-  for (const CLI::Option* option : app_.get_options()) {
+  for (const CLI::Option* option : app_->get_options()) {
     if (option->get_group().empty()) continue;  // not for people
     std::string line = "  " + option_words(*option);
     if (line.size() + 2 > kIndent) {

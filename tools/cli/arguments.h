@@ -4,11 +4,16 @@
 #ifndef OPMETER_TOOLS_CLI_ARGUMENTS_H_
 #define OPMETER_TOOLS_CLI_ARGUMENTS_H_
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
+
+namespace CLI {
+class App;  // only arguments.cc sees CLI11: its headers take seconds to compile
+}
 
 namespace opmeter::tools {
 
@@ -30,14 +35,36 @@ enum CommonOption : unsigned {
   kTraceFile = 4,   ///< -o is the trace to record
 };
 
+/// Declares options, parses, prints help. Variables given to it must outlive the parse; they keep
+/// their value where an option is not given. `names` are "-o,--long", or "WORD" for what stands
+/// without an option; `type` stands for the value in help.
 class Arguments {
  public:
   /// `usage` follows "usage: opmeter "; `about` is printed above the options.
   Arguments(std::string verb, std::string usage, std::string about);
+  ~Arguments();
+  Arguments(const Arguments&) = delete;
+  Arguments& operator=(const Arguments&) = delete;
 
-  /// Options are added here, by CLI11's own means.
-  CLI::App& app() { return app_; }
+  void flag(const char* names, bool& value, const char* about);
+  void text(const char* names, std::string& value, const char* type, const char* about);
+  void choice(const char* names, std::string& value, const char* type,
+              std::vector<std::string> choices, const char* about);
+  void number(const char* names, int& value, const char* type, int low, int high,
+              const char* about);
+  void number(const char* names, uint64_t& value, const char* type, uint64_t low,
+              const char* about);
+  void number(const char* names, std::optional<uint64_t>& value, const char* type, uint64_t low,
+              const char* about);
+  /// Not negative.
+  void number(const char* names, double& value, const char* type, const char* about);
+  /// May be given several times.
+  void list(const char* names, std::vector<std::string>& values, const char* type,
+            const char* about);
   void add_common(CommonOptions& common, unsigned offered);
+  /// Accepted but not for people: not in help.
+  void hidden_flag(const char* names, bool& value);
+  void hidden_words(const char* name, std::vector<std::string>& values);
   /// Printed below the options, as it is: lines up to 80 columns.
   void set_notes(std::string notes) { notes_ = std::move(notes); }
 
@@ -50,7 +77,7 @@ class Arguments {
 
  private:
   std::string verb_, usage_, about_, notes_;
-  CLI::App app_;
+  std::unique_ptr<CLI::App> app_;
   bool wants_help_ = false, wants_version_ = false;
 };
 

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "runtime/executor/executor.h"
 #include "tools/cli/failure.h"
 
 namespace opmeter::tools {
@@ -25,44 +26,24 @@ failed; 5 this build or machine cannot run it (another device).
 )";
 
 void add_run_options(Arguments& arguments, RunOptions& options) {
-  CLI::App& app = arguments.app();
-  app.add_option("MODEL", options.model, "factory library made by TVM")->type_name("");
-  app.add_option("--graph", options.graph, "graph of a model in three files")->type_name("G.json");
-  app.add_option("--params", options.params, "its parameters")->type_name("P.params");
-  app.add_option("--lib", options.library, "its operators")->type_name("L.so");
-  app.add_option("--device", options.device, "cpu, cuda[:N] or opencl[:N] (default cpu)")
-      ->type_name("DEVICE");
-  app.add_option("--pool", options.pool, "naive or caching (default caching)")
-      ->type_name("POOL")
-      ->check(CLI::IsMember({"naive", "caching"}));
-  app.add_option("--threads", options.threads, "threads of the operators (default 1)")
-      ->type_name("N")
-      ->check(CLI::Range(1, 1024));
-  app.add_option("--warmup", options.warmup, "this many runs are warm-up (default: found)")
-      ->type_name("W")
-      ->check(CLI::Range(uint64_t{0}, uint64_t{1} << 32));
-  app.add_option("--runs", options.runs, "runs (default 100)")
-      ->type_name("N")
-      ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 32));
-  app.add_option("--seed", options.seed, "seed of random inputs (default 0)")->type_name("S");
-  app.add_option("--input", options.inputs, "an input; may be repeated")
-      ->type_name("NAME=FILE.npy")
-      ->type_size(1)
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  app.add_option("--output", options.output_dir, "write outputs to DIR/output.I.npy")
-      ->type_name("DIR");
-  app.add_option("--expect", options.expects, "compare output I; may be repeated")
-      ->type_name("I=FILE.npy")
-      ->type_size(1)
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  app.add_option("--rtol", options.rtol, "relative tolerance of --expect (default 1e-5)")
-      ->type_name("R")
-      ->check(CLI::NonNegativeNumber);
-  app.add_option("--atol", options.atol, "absolute tolerance of --expect (default 1e-6)")
-      ->type_name("A")
-      ->check(CLI::NonNegativeNumber);
+  arguments.text("MODEL", options.model, "", "factory library made by TVM");
+  arguments.text("--graph", options.graph, "G.json", "graph of a model in three files");
+  arguments.text("--params", options.params, "P.params", "its parameters");
+  arguments.text("--lib", options.library, "L.so", "its operators");
+  arguments.text("--device", options.device, "DEVICE", "cpu, cuda[:N] or opencl[:N] (default cpu)");
+  arguments.choice("--pool", options.pool, "POOL", {"naive", "caching"},
+                   "naive or caching (default caching)");
+  arguments.number("--threads", options.threads, "N", 1, runtime::kMaxThreads,
+                   "threads of the operators (default 1)");
+  arguments.number("--warmup", options.warmup, "W", 0,
+                   "this many runs are warm-up (default: found)");
+  arguments.number("--runs", options.runs, "N", 1, "runs (default 100)");
+  arguments.number("--seed", options.seed, "S", 0, "seed of random inputs (default 0)");
+  arguments.list("--input", options.inputs, "NAME=FILE.npy", "an input; may be repeated");
+  arguments.text("--output", options.output_dir, "DIR", "write outputs to DIR/output.I.npy");
+  arguments.list("--expect", options.expects, "I=FILE.npy", "compare output I; may be repeated");
+  arguments.number("--rtol", options.rtol, "R", "relative tolerance of --expect (default 1e-5)");
+  arguments.number("--atol", options.atol, "A", "absolute tolerance of --expect (default 1e-6)");
 }
 
 void check_run_options(const Arguments& arguments, const RunOptions& options) {

@@ -9,11 +9,9 @@
 namespace opmeter::tools {
 
 void add_record_options(Arguments& arguments, RecordWords& words) {
-  arguments.app().add_flag("--free-stacks", words.free_stacks,
-                           "record the call stacks of frees too");
-  arguments.app()
-      .add_option("--buffer", words.buffer, "memory between program and writer (default 64M)")
-      ->type_name("SIZE");
+  arguments.flag("--free-stacks", words.free_stacks, "record the call stacks of frees too");
+  arguments.text("--buffer", words.buffer, "SIZE",
+                 "memory between program and writer (default 64M)");
 }
 
 RecordOptions to_record_options(const RecordWords& words, const CommonOptions& common) {

@@ -32,22 +32,15 @@ bool terminal_is_utf8() {
 }  // namespace
 
 void add_report_options(Arguments& arguments, ReportOptions& options) {
-  CLI::App& app = arguments.app();
-  app.add_option("--view", options.view,
-                 "diag, ops, sizes, stacks, threads or timeline (default diag)")
-      ->type_name("VIEW")
-      ->check(CLI::IsMember({"diag", "ops", "sizes", "stacks", "threads", "timeline"}));
-  app.add_option("--bins", options.bins,
-                 "edges of the size histogram, like 1K,5K,15K,20K (default powers of two)")
-      ->type_name("LIST");
-  app.add_option("--top", options.top, "rows of a list (default 10; JSON: 20 stacks)")
-      ->type_name("N")
-      ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 32));
-  app.add_flag("--all", options.all, "every row: sums then agree over all lists");
-  app.add_option("--threshold-us", options.threshold_us,
-                 "mark ops that are slower than this (default 100)")
-      ->type_name("T")
-      ->check(CLI::NonNegativeNumber);
+  arguments.choice("--view", options.view, "VIEW",
+                   {"diag", "ops", "sizes", "stacks", "threads", "timeline"},
+                   "diag, ops, sizes, stacks, threads or timeline (default diag)");
+  arguments.text("--bins", options.bins, "LIST",
+                 "edges of the size histogram, like 1K,5K,15K,20K (default powers of two)");
+  arguments.number("--top", options.top, "N", 1, "rows of a list (default 10; JSON: 20 stacks)");
+  arguments.flag("--all", options.all, "every row: sums then agree over all lists");
+  arguments.number("--threshold-us", options.threshold_us, "T",
+                   "mark ops that are slower than this (default 100)");
 }
 
 reports::Report load_report(const std::string& path, const ReportOptions& options,

@@ -64,7 +64,7 @@ int doctor_main(const VerbArgs& args) {
   Arguments arguments("doctor", "doctor [options]",
                       "What works on this machine: recording, unwinding, symbols, permissions, "
                       "drivers.");
-  arguments.app().add_flag("--probe", probe)->group("");  // the child that is recorded
+  arguments.hidden_flag("--probe", probe);  // the child that is recorded
   arguments.add_common(common, kJson | kResultFile);
   arguments.set_notes(
       "ok: works. warn: works, but worse than it could, or only a later version needs\n"

@@ -39,7 +39,7 @@ int help_main(const VerbArgs& args) {
   CommonOptions common;
   std::string about;
   Arguments arguments("help", "help [COMMAND]", "The commands, or what one of them takes.");
-  arguments.app().add_option("COMMAND", about, "one of the commands")->type_name("");
+  arguments.text("COMMAND", about, "", "one of the commands");
   arguments.add_common(common, kNone);
   if (!arguments.parse(args)) return kExitOk;
   if (about.empty()) {

@@ -18,8 +18,8 @@ int info_main(const VerbArgs& args) {
   bool all = false;
   Arguments arguments("info", "info FILE [options]",
                       "What a trace file holds, and whether it is whole.");
-  arguments.app().add_option("FILE", file, "a trace file")->type_name("");
-  arguments.app().add_flag("--all", all, "every thread and module");
+  arguments.text("FILE", file, "", "a trace file");
+  arguments.flag("--all", all, "every thread and module");
   arguments.add_common(common, kJson | kResultFile);
   if (!arguments.parse(args)) return kExitOk;
   if (file.empty()) arguments.fail("name a trace FILE");

@@ -22,7 +22,7 @@ int record_main(const VerbArgs& args) {
   Arguments arguments("record", "record [options] -- PROG ARGS...",
                       "Runs a program and records its allocations, and its ops and runs if it is "
                       "annotated with opmeter.h.");
-  arguments.app().add_option("PROG", strays)->group("");
+  arguments.hidden_words("PROG", strays);
   add_record_options(arguments, words);
   arguments.add_common(common, kTraceFile);
   arguments.set_notes(

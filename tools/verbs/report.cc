@@ -16,14 +16,10 @@ int report_main(const VerbArgs& args) {
   std::optional<uint64_t> warmup;
   Arguments arguments("report", "report FILE... [options]",
                       "Shows what trace files say: one report after another.");
-  arguments.app()
-      .add_option("FILE", files, "trace files, as record and profile write them")
-      ->type_name("");
+  arguments.list("FILE", files, "", "trace files, as record and profile write them");
   add_report_options(arguments, options);
-  arguments.app()
-      .add_option("--warmup", warmup,
-                  "so many runs, the first one included, are not steady state (default: found)")
-      ->type_name("W");
+  arguments.number("--warmup", warmup, "W", 0,
+                   "so many runs, the first one included, are not steady state (default: found)");
   arguments.add_common(common, kJson | kResultFile);
   arguments.set_notes(
       "The JSON is described by docs/report.schema.json. A damaged or cut trace is\n"
