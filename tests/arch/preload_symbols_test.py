@@ -15,14 +15,15 @@ UNDEFINED = {
     "_ITM_deregisterTMCloneTable", "_ITM_registerTMCloneTable", "__cxa_finalize", "__gmon_start__",
     # memory and strings
     "memchr", "memcmp", "memcpy", "memmove", "memset", "strchr", "strcmp", "strlen", "strncmp",
-    "strnlen", "strrchr",
+    "strnlen", "strrchr", "strstr",
     # the kernel
     "__errno_location", "clock_gettime", "close", "fstat", "getpid", "madvise", "mmap", "munmap",
     "nanosleep", "open", "prctl", "read", "readlink", "sched_yield", "syscall", "sysconf", "write",
     "getauxval", "gettid", "mprotect", "mremap", "fork", "vfork",
     # threads: keys with destructors only; no mutex of libpthread
     "pthread_key_create", "pthread_setspecific", "pthread_getspecific", "pthread_atfork",
-    # the loader
+    # the loader; _dl_find_object (glibc 2.35) finds unwind tables without its lock
+    "_dl_find_object",
     "dl_iterate_phdr", "dladdr", "dlerror", "dlopen", "dlsym", "dlvsym", "__tls_get_addr",
     "_r_debug",
     # giving up

@@ -15,7 +15,7 @@ struct Wrong {
   std::string says;  ///< a part of the line
 };
 
-TEST(Usage, each_error_is_one_line_on_stderr_and_its_exit_code) {
+TEST(Usage, EachErrorIsOneLineOnStderrAndItsExitCode) {
   const Wrong kWrongs[] = {
       {"", 2, "see opmeter help"},
       {"repotr x", 2, "did you mean report?"},
@@ -64,14 +64,14 @@ TEST(Usage, each_error_is_one_line_on_stderr_and_its_exit_code) {
   }
 }
 
-TEST(Usage, a_name_with_a_line_break_still_makes_one_line) {
+TEST(Usage, ANameWithALineBreakStillMakesOneLine) {
   const ScratchDir dir;
   const Said said = run_shell(dir, "opmeter report 'two\nlines.opm'");
   EXPECT_EQ(said.exit_code, 3);
   EXPECT_EQ(count_lines(said.err), 1u) << said.err;
 }
 
-TEST(Usage, help_lists_every_verb_and_each_has_a_text_within_80_columns) {
+TEST(Usage, HelpListsEveryVerbAndEachHasATextWithin80Columns) {
   const ScratchDir dir;
   const Said all = run_shell(dir, "opmeter help");
   EXPECT_EQ(all.exit_code, 0);
@@ -87,7 +87,7 @@ TEST(Usage, help_lists_every_verb_and_each_has_a_text_within_80_columns) {
   }
 }
 
-TEST(Usage, version_is_one_line) {
+TEST(Usage, VersionIsOneLine) {
   const ScratchDir dir;
   const Said said = run_shell(dir, "opmeter -V");
   EXPECT_EQ(said.exit_code, 0);
@@ -96,7 +96,7 @@ TEST(Usage, version_is_one_line) {
   EXPECT_EQ(run_shell(dir, "opmeter run --version").out, said.out);
 }
 
-TEST(Usage, a_full_disk_behind_stdout_is_told) {
+TEST(Usage, AFullDiskBehindStdoutIsTold) {
   if (!std::filesystem::exists("/dev/full")) GTEST_SKIP() << "no /dev/full";
   const ScratchDir dir;
   const Said said = run_shell(dir, "opmeter help >/dev/full");
@@ -104,7 +104,7 @@ TEST(Usage, a_full_disk_behind_stdout_is_told) {
   EXPECT_EQ(count_lines(said.err), 1u) << said.err;
 }
 
-TEST(Run, gives_the_outputs_that_stock_tvm_gave_and_their_checksums) {
+TEST(Run, GivesTheOutputsThatStockTvmGaveAndTheirChecksums) {
   const ScratchDir dir;
   for (const char* pool : {"naive", "caching"}) {
     const Said said =
@@ -133,7 +133,7 @@ TEST(Run, gives_the_outputs_that_stock_tvm_gave_and_their_checksums) {
   }
 }
 
-TEST(Run, written_outputs_have_the_printed_checksum) {
+TEST(Run, WrittenOutputsHaveThePrintedChecksum) {
   const ScratchDir dir;
   const Said said = run_shell(dir, "opmeter run --json --runs 1 " + kCnn +
                                        " --input data=" + kCnnInput + " --output made/here");
@@ -147,7 +147,7 @@ TEST(Run, written_outputs_have_the_printed_checksum) {
   EXPECT_EQ(json["latency_ns"]["n"], 0);  // the only run is the first run
 }
 
-TEST(Run, made_up_inputs_are_said_and_the_same_for_the_same_seed) {
+TEST(Run, MadeUpInputsAreSaidAndTheSameForTheSameSeed) {
   const ScratchDir dir;
   const Said first = run_shell(dir, "opmeter run --json --runs 1 " + kCnn);
   ASSERT_EQ(first.exit_code, 0) << first.err;
@@ -162,7 +162,7 @@ TEST(Run, made_up_inputs_are_said_and_the_same_for_the_same_seed) {
   EXPECT_NE(sum(first), sum(other));
 }
 
-TEST(Run, an_output_outside_tolerance_is_exit_code_1_and_the_result_is_still_printed) {
+TEST(Run, AnOutputOutsideToleranceIsExitCode1AndTheResultIsStillPrinted) {
   const ScratchDir dir;
   const std::string words =
       "opmeter run -q --json --runs 1 " + kCnn + " --expect 0=" + kCnnOutput;  // random input
@@ -173,7 +173,7 @@ TEST(Run, an_output_outside_tolerance_is_exit_code_1_and_the_result_is_still_pri
   EXPECT_EQ(run_shell(dir, words + " --atol 1000").exit_code, 0);
 }
 
-TEST(Run, warmup_runs_come_before_the_measured_ones) {
+TEST(Run, WarmupRunsComeBeforeTheMeasuredOnes) {
   const ScratchDir dir;
   const Said said = run_shell(dir, "opmeter run -q --json --warmup 3 --runs 7 " + kCnn);
   ASSERT_EQ(said.exit_code, 0) << said.err;
@@ -184,7 +184,7 @@ TEST(Run, warmup_runs_come_before_the_measured_ones) {
   EXPECT_FALSE(json["latency_ns"]["p50"].is_null());
 }
 
-TEST(Run, wrong_data_is_one_line_and_exit_code_2_or_3) {
+TEST(Run, WrongDataIsOneLineAndExitCode2Or3) {
   const Wrong kWrongs[] = {
       {"--input nope=" + kCnnInput, 2, "nope"},
       {"--input data=" + kCnnOutput, 2, "1x10"},
