@@ -69,6 +69,17 @@ TEST(Record, APythonProgramIsUnchanged) {
   EXPECT_EQ(json["quality"]["lost_events"], 0);
 }
 
+TEST(Record, StacksCanBeLeftOutOrComparedWithLibunwind) {
+  const ScratchDir dir;
+  const Said none = run_shell(dir, "opmeter record --stacks none -o n.opm -- ls");
+  EXPECT_EQ(none.exit_code, 0) << none.err;
+  const Said checked = run_shell(dir, "opmeter record --verify-stacks -o v.opm -- ls");
+  EXPECT_EQ(checked.exit_code, 0);
+  EXPECT_NE(checked.err.find("compared with a walk by libunwind: 0 different"), std::string::npos)
+      << checked.err;
+  EXPECT_EQ(run_shell(dir, "opmeter record --stacks some -o x.opm -- ls").exit_code, 2);
+}
+
 TEST(Profile, ReportsEachOperatorInFirstRunAndSteadyState) {
   const ScratchDir dir;
   const Said said =

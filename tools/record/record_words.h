@@ -11,7 +11,9 @@
 namespace opmeter::tools {
 
 struct RecordWords {
+  std::string stacks = "full";  ///< full | none
   bool free_stacks = false;
+  bool verify_stacks = false;
   std::string buffer = "64M";
 };
 
