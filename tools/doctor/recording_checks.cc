@@ -22,7 +22,7 @@ constexpr uint64_t kProbeBytes = 123457;  // a prime that nothing else asks for
 constexpr int kProbeDepth = 3;
 
 /// Keeps calls calls and the block allocated.
-[[gnu::noipa]] void use(void* block) { asm volatile("" : : "r"(block) : "memory"); }
+[[gnu::noinline]] void use(void* block) { asm volatile("" : : "r"(block) : "memory"); }
 
 [[gnu::noinline]] void doctor_probe_inner() {
   void* block = std::malloc(kProbeBytes);

@@ -37,7 +37,7 @@ uint16_t to_half(float value) {
   const auto bits = std::bit_cast<uint32_t>(value);
   const int exponent = static_cast<int>(bits >> 23) - 127 + 15;
   if (exponent <= 0) return 0;
-  return static_cast<uint16_t>((exponent << 10) | ((bits >> 13) & 0x3ff));
+  return static_cast<uint16_t>((static_cast<uint32_t>(exponent) << 10) | ((bits >> 13) & 0x3ff));
 }
 
 template <typename T, typename Convert>
