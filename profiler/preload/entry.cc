@@ -18,7 +18,9 @@ void note_allocator() {
   std::memcpy(&symbol, &next, sizeof symbol);
   Dl_info info;
   const opm_api* api = opmeter::recorder::api_table();
-  if (api != nullptr && dladdr(symbol, &info) != 0) api->info("allocator", info.dli_fname);
+  if (api == nullptr || dladdr(symbol, &info) == 0 || info.dli_fname == nullptr) return;
+  const char* slash = std::strrchr(info.dli_fname, '/');
+  api->info("allocator", slash == nullptr ? info.dli_fname : slash + 1);
 }
 
 __attribute__((constructor(101))) void start_recording(int, char**, char** environment) {
