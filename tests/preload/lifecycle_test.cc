@@ -13,6 +13,8 @@ struct Ending {
   size_t allocations;
 };
 
+void PrintTo(const Ending& ending, std::ostream* out) { *out << ending.how; }
+
 class HowItEnds : public testing::TestWithParam<Ending> {};
 
 TEST_P(HowItEnds, AllAllocationsAreInTheTraceAndTheExitCodeIsTheProgramsOwn) {

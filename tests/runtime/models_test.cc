@@ -18,11 +18,15 @@ struct Case {
   int threads;
 };
 
-std::string case_name(const testing::TestParamInfo<Case>& info) {
-  const Case& c = info.param;
+std::string words(const Case& c) {
   return c.name + (c.three_files ? "_files_" : "_library_") + c.pool + "_" +
          std::to_string(c.threads);
 }
+
+/// What test listings print instead of the bytes of a Case.
+void PrintTo(const Case& c, std::ostream* out) { *out << words(c); }
+
+std::string case_name(const testing::TestParamInfo<Case>& info) { return words(info.param); }
 
 std::vector<Case> all_cases() {
   std::vector<Case> cases;
