@@ -24,7 +24,6 @@ std::optional<HeapTotals> memcheck_totals(const std::string& command) {
       if (*c != ',') digits += *c;
     }
     const size_t at = digits.find("total heap usage: ");
-    HeapTotals t;
     unsigned long calls = 0, frees = 0, bytes = 0;
     if (at != std::string::npos &&
         sscanf(digits.c_str() + at, "total heap usage: %lu allocs %lu frees %lu bytes", &calls,

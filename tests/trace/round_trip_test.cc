@@ -32,7 +32,7 @@ void expect_equal(const Event& got, const Event& want) {
 }
 
 TEST(TraceRoundTrip, EveryEventKindComesBackWithAllItsFieldsInOrderOfTime) {
-  for (const size_t flush_every : {0, 1, 4}) {
+  for (const size_t flush_every : {size_t{0}, size_t{1}, size_t{4}}) {
     const std::vector<uint8_t> file = sample_file(flush_every);
     Result<TraceReader> reader = TraceReader::from_bytes(file.data(), file.size(), "sample");
     ASSERT_TRUE(reader) << reader.error().message;
