@@ -13,10 +13,11 @@ namespace opmeter::recorder {
 namespace {
 
 constexpr size_t kMaxModules = 8192;
+constexpr size_t kMaxPath = 1024;
 
 struct Module {
   uint64_t bias, begin, end;
-  uint64_t path_hash;
+  uint64_t name_hash;
   uint32_t id;
   uint32_t seen;  ///< number of the scan that last found it
 };
@@ -32,9 +33,13 @@ ModuleTable* g_table = nullptr;
 std::atomic_flag g_busy = ATOMIC_FLAG_INIT;
 uint64_t g_own_begin = 0, g_own_end = 0;
 
-uint64_t hash_text(const char* text) {
+/// Of the name as the loader lists it: a path made absolute would change with the working
+/// directory.
+uint64_t hash_name(const dl_phdr_info& info) {
   uint64_t h = 0xcbf29ce484222325u;
-  for (; *text != 0; ++text) h = (h ^ static_cast<unsigned char>(*text)) * 0x100000001b3u;
+  for (const char* c = info.dlpi_name; c != nullptr && *c != 0; ++c) {
+    h = (h ^ static_cast<unsigned char>(*c)) * 0x100000001b3u;
+  }
   return h;
 }
 
@@ -89,28 +94,37 @@ void define_module(ThreadState* t, const dl_phdr_info& info, Module& module, con
   if (!sink.overflow()) record_payload(t, trace::DefinitionTag::kModule, sink.data(), sink.size());
 }
 
-/// The module's path: the executable has no name in the loader's list.
-const char* path_of(const dl_phdr_info& info, char (&exe)[1024]) {
-  if (info.dlpi_name == nullptr || *info.dlpi_name == 0) {
-    const ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
-    exe[n > 0 ? n : 0] = 0;
-    return exe;
+/// The module's path, absolute where it can be told: the executable has no name in the loader's
+/// list, and a library opened by a relative path is listed by it, which means nothing to a report
+/// made elsewhere.
+const char* path_of(const dl_phdr_info& info, char (&buffer)[kMaxPath]) {
+  const char* name = info.dlpi_name;
+  if (name == nullptr || *name == 0) {
+    const ssize_t n = readlink("/proc/self/exe", buffer, sizeof buffer - 1);
+    buffer[n > 0 ? n : 0] = 0;
+    return buffer;
   }
-  return std::strcmp(info.dlpi_name, "linux-vdso.so.1") == 0 ? "[vdso]" : info.dlpi_name;
+  if (std::strcmp(name, "linux-vdso.so.1") == 0) return "[vdso]";
+  if (*name == '/' || std::strchr(name, '/') == nullptr) return name;
+  const long cwd = syscall(SYS_getcwd, buffer, sizeof buffer);  // with its final zero
+  const size_t length = strnlen(name, kMaxPath);
+  if (cwd <= 0 || static_cast<size_t>(cwd) + length + 1 > sizeof buffer) return name;
+  buffer[cwd - 1] = '/';
+  std::memcpy(buffer + cwd, name, length + 1);
+  return buffer;
 }
 
-Module* find_module(const Extent& extent, uint64_t path_hash) {
+Module* find_module(const Extent& extent, uint64_t name_hash) {
   for (size_t i = 0; i < g_table->count; ++i) {
     Module& m = g_table->modules[i];
-    if (m.begin == extent.begin && m.end == extent.end && m.path_hash == path_hash) return &m;
+    if (m.begin == extent.begin && m.end == extent.end && m.name_hash == name_hash) return &m;
   }
   return nullptr;
 }
 
 /// First pass of a scan: marks what is still there.
 int visit_known(dl_phdr_info* info, size_t, void*) {
-  char exe[1024];
-  if (Module* m = find_module(extent_of(*info), hash_text(path_of(*info, exe)))) {
+  if (Module* m = find_module(extent_of(*info), hash_name(*info))) {
     m->seen = g_table->scan;
   }
   return 0;
@@ -122,9 +136,7 @@ int visit_new(dl_phdr_info* info, size_t, void* data) {
   table.adds = info->dlpi_adds;
   table.subs = info->dlpi_subs;
   const Extent extent = extent_of(*info);
-  char exe[1024];
-  const char* path = path_of(*info, exe);
-  const uint64_t hash = hash_text(path);
+  const uint64_t hash = hash_name(*info);
   if (extent.end == 0 || table.count == kMaxModules || find_module(extent, hash) != nullptr)
     return 0;
   Module& m = table.modules[table.count++];
@@ -134,7 +146,8 @@ int visit_new(dl_phdr_info* info, size_t, void* data) {
     g_own_begin = m.begin;
     g_own_end = m.end;
   }
-  define_module(static_cast<ThreadState*>(data), *info, m, path);
+  char buffer[kMaxPath];
+  define_module(static_cast<ThreadState*>(data), *info, m, path_of(*info, buffer));
   return 0;
 }
 

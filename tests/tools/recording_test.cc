@@ -81,6 +81,7 @@ TEST(Record, StacksCanBeLeftOutOrComparedWithLibunwind) {
 }
 
 TEST(Profile, ReportsEachOperatorInFirstRunAndSteadyState) {
+  OPMETER_SKIP_WITHOUT_AVX2();
   const ScratchDir dir;
   const Said said =
       run_shell(dir, "opmeter profile " + kCnn + " --pool naive --runs 20 -o c.opm --json");
@@ -100,6 +101,7 @@ TEST(Profile, ReportsEachOperatorInFirstRunAndSteadyState) {
 }
 
 TEST(Profile, ExitsAsTheRunDidAndLeavesNoTraceOfAFailedOne) {
+  OPMETER_SKIP_WITHOUT_AVX2();
   const ScratchDir dir;
   const Said missing = run_shell(dir, "opmeter profile missing.so -o m.opm");
   EXPECT_EQ(missing.exit_code, 3);
@@ -114,9 +116,32 @@ TEST(Profile, ExitsAsTheRunDidAndLeavesNoTraceOfAFailedOne) {
   EXPECT_EQ(nlohmann::json::parse(unexpected.out)["runs"]["count"], 2);
 }
 
+TEST(Profile, AModelGivenByARelativePathIsFoundFromAnotherDirectoryLater) {
+  OPMETER_SKIP_WITHOUT_AVX2();
+  const ScratchDir dir;
+  ASSERT_EQ(run_shell(dir, "cp " + kCnn + " m.so && opmeter profile -q --runs 2 ./m.so -o m.opm")
+                .exit_code,
+            0);
+  const Said said =
+      run_shell(dir, "cd / && opmeter report --all --json '" + dir.file("m.opm") + "'");
+  ASSERT_EQ(said.exit_code, 0) << said.err;
+  size_t frames = 0;
+  for (const auto& stack : nlohmann::json::parse(said.out)["stacks"]) {
+    for (const auto& frame : stack["frames"]) {
+      const auto module = frame["module"].get<std::string>();
+      if (module.find("m.so") == std::string::npos || module.find("libm.so") != std::string::npos)
+        continue;
+      ++frames;
+      EXPECT_EQ(module[0], '/') << module;
+    }
+  }
+  EXPECT_GT(frames, 0u);
+}
+
 class Reports : public testing::Test {
  protected:
   void SetUp() override {
+    OPMETER_SKIP_WITHOUT_AVX2();
     const Said said = run_shell(dir_, "opmeter profile -q " + kCnn + " --runs 8 -o c.opm");
     ASSERT_EQ(said.exit_code, 0) << said.err;
   }

@@ -67,6 +67,18 @@ inline Said run_shell(const ScratchDir& dir, const std::string& words) {
   return said;
 }
 
+/// The bundled models are x86-64 code that uses AVX2.
+inline bool machine_runs_models() {
+#if defined(__x86_64__)
+  return __builtin_cpu_supports("avx2") != 0;
+#else
+  return false;
+#endif
+}
+
+#define OPMETER_SKIP_WITHOUT_AVX2() \
+  if (!::opmeter::tests::machine_runs_models()) GTEST_SKIP() << "the bundled models need AVX2"
+
 inline size_t count_lines(const std::string& text) {
   return static_cast<size_t>(std::count(text.begin(), text.end(), '\n'));
 }

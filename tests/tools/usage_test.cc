@@ -105,6 +105,7 @@ TEST(Usage, AFullDiskBehindStdoutIsTold) {
 }
 
 TEST(Run, GivesTheOutputsThatStockTvmGaveAndTheirChecksums) {
+  OPMETER_SKIP_WITHOUT_AVX2();
   const ScratchDir dir;
   for (const char* pool : {"naive", "caching"}) {
     const Said said =
@@ -134,6 +135,7 @@ TEST(Run, GivesTheOutputsThatStockTvmGaveAndTheirChecksums) {
 }
 
 TEST(Run, WrittenOutputsHaveThePrintedChecksum) {
+  OPMETER_SKIP_WITHOUT_AVX2();
   const ScratchDir dir;
   const Said said = run_shell(dir, "opmeter run --json --runs 1 " + kCnn +
                                        " --input data=" + kCnnInput + " --output made/here");
@@ -148,6 +150,7 @@ TEST(Run, WrittenOutputsHaveThePrintedChecksum) {
 }
 
 TEST(Run, MadeUpInputsAreSaidAndTheSameForTheSameSeed) {
+  OPMETER_SKIP_WITHOUT_AVX2();
   const ScratchDir dir;
   const Said first = run_shell(dir, "opmeter run --json --runs 1 " + kCnn);
   ASSERT_EQ(first.exit_code, 0) << first.err;
@@ -163,6 +166,7 @@ TEST(Run, MadeUpInputsAreSaidAndTheSameForTheSameSeed) {
 }
 
 TEST(Run, AnOutputOutsideToleranceIsExitCode1AndTheResultIsStillPrinted) {
+  OPMETER_SKIP_WITHOUT_AVX2();
   const ScratchDir dir;
   const std::string words =
       "opmeter run -q --json --runs 1 " + kCnn + " --expect 0=" + kCnnOutput;  // random input
@@ -174,6 +178,7 @@ TEST(Run, AnOutputOutsideToleranceIsExitCode1AndTheResultIsStillPrinted) {
 }
 
 TEST(Run, WarmupRunsComeBeforeTheMeasuredOnes) {
+  OPMETER_SKIP_WITHOUT_AVX2();
   const ScratchDir dir;
   const Said said = run_shell(dir, "opmeter run -q --json --warmup 3 --runs 7 " + kCnn);
   ASSERT_EQ(said.exit_code, 0) << said.err;
@@ -185,6 +190,7 @@ TEST(Run, WarmupRunsComeBeforeTheMeasuredOnes) {
 }
 
 TEST(Run, WrongDataIsOneLineAndExitCode2Or3) {
+  OPMETER_SKIP_WITHOUT_AVX2();
   const Wrong kWrongs[] = {
       {"--input nope=" + kCnnInput, 2, "nope"},
       {"--input data=" + kCnnOutput, 2, "1x10"},
