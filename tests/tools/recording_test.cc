@@ -126,7 +126,8 @@ TEST(Profile, AModelGivenByARelativePathIsFoundFromAnotherDirectoryLater) {
       run_shell(dir, "cd / && opmeter report --all --json '" + dir.file("m.opm") + "'");
   ASSERT_EQ(said.exit_code, 0) << said.err;
   size_t frames = 0;
-  for (const auto& stack : nlohmann::json::parse(said.out)["stacks"]) {
+  const nlohmann::json report = nlohmann::json::parse(said.out);
+  for (const auto& stack : report["stacks"]) {
     for (const auto& frame : stack["frames"]) {
       const auto module = frame["module"].get<std::string>();
       if (module.find("m.so") == std::string::npos || module.find("libm.so") != std::string::npos)
