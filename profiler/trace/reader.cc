@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Over 500 lines because the grammar is read in one place: blocks, the switch over definitions, events, the merge.
 #include "profiler/trace/reader.h"
 
 #include <fcntl.h>
