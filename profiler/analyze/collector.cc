@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Over 500 lines because the one pass over the events is one place: a handler for each kind, sharing the threads' state.
 #include "profiler/analyze/collector.h"
 
 #include <algorithm>
