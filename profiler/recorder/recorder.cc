@@ -361,11 +361,14 @@ bool record_payload(ThreadState* t, trace::DefinitionTag tag, const uint8_t* dat
   return true;
 }
 
-void record_alloc(ThreadState* t, const void* hook_frame, AllocApi api, const void* block,
-                  uint64_t bytes) {
+namespace {
+
+/// A heap event of one slot, or two inside a pool's own work: the second names the pool.
+void record_heap(ThreadState* t, EventKind kind, AllocApi api, const void* block, uint64_t bytes,
+                 const void* hook_frame, bool with_stack) {
   const KeepErrno keep;
   const uint64_t now = ticks_now();
-  const uint32_t stack = (g_session->flags & kNoStacks) ? 0 : capture_stack(t, hook_frame);
+  const uint32_t stack = with_stack ? capture_stack(t, hook_frame) : 0;
   const opm_pool pool = t->backing_pool();
   const uint32_t slots = pool == 0 ? 1 : 2;
   Slot* slot = reserve(t, slots);
@@ -374,30 +377,24 @@ void record_alloc(ThreadState* t, const void* hook_frame, AllocApi api, const vo
              reinterpret_cast<uint64_t>(block),
              bytes,
              stack,
-             static_cast<uint8_t>(EventKind::kAlloc),
+             static_cast<uint8_t>(kind),
              static_cast<uint8_t>(pool == 0 ? 0 : trace::kBacking),
              static_cast<uint16_t>(api)};
   if (pool != 0) slot[1] = {0, 0, 0, pool, kContinuation, 0, 0};
   commit(t, slots);
 }
 
+}  // namespace
+
+void record_alloc(ThreadState* t, const void* hook_frame, AllocApi api, const void* block,
+                  uint64_t bytes) {
+  record_heap(t, EventKind::kAlloc, api, block, bytes, hook_frame,
+              (g_session->flags & kNoStacks) == 0);
+}
+
 void record_free(ThreadState* t, const void* hook_frame, AllocApi api, const void* block) {
-  const KeepErrno keep;
-  const uint64_t now = ticks_now();
-  const uint32_t stack = (g_session->flags & kFreeStacks) ? capture_stack(t, hook_frame) : 0;
-  const opm_pool pool = t->backing_pool();
-  const uint32_t slots = pool == 0 ? 1 : 2;
-  Slot* slot = reserve(t, slots);
-  if (slot == nullptr) return;
-  slot[0] = {now,
-             reinterpret_cast<uint64_t>(block),
-             0,
-             stack,
-             static_cast<uint8_t>(EventKind::kFree),
-             static_cast<uint8_t>(pool == 0 ? 0 : trace::kBacking),
-             static_cast<uint16_t>(api)};
-  if (pool != 0) slot[1] = {0, 0, 0, pool, kContinuation, 0, 0};
-  commit(t, slots);
+  record_heap(t, EventKind::kFree, api, block, 0, hook_frame,
+              (g_session->flags & kFreeStacks) != 0);
 }
 
 void record_realloc(ThreadState* t, const void* hook_frame, AllocApi api, uint64_t before,
