@@ -614,6 +614,10 @@ void Collector::add(const Event& event) {
     }
     case EventKind::kExec:
       return replace_process(now);
+    case EventKind::kFaults:
+    case EventKind::kMapAlloc:
+    case EventKind::kMapFree:
+      return;
   }
 }
 

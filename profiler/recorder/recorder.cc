@@ -1,42 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
+// Events into the ring of the calling thread.
 #include "profiler/recorder/recorder.h"
 
-#include <fcntl.h>
-#include <pthread.h>
-#include <sched.h>
-#include <sys/prctl.h>
-#include <sys/stat.h>
+#include <time.h>
 
-#include <atomic>
 #include <cstring>
-#include <new>
 
+#include "profiler/recorder/internal.h"
 #include "profiler/recorder/modules.h"
 #include "profiler/recorder/stack_capture.h"
 
 namespace opmeter::recorder {
+
+void close_chunk(ThreadState* t) {
+  if (t->chunk == nullptr) return;
+  t->chunk->header.state.store(ChunkState::kFull, std::memory_order_release);
+  t->chunk = nullptr;
+  t->cursor = t->end = nullptr;
+}
+
 namespace {
-
-/// On a page of its own that the kernel zeroes in a forked child, whichever way it was forked.
-struct Gate {
-  std::atomic<bool> recording;
-};
-
-constinit Gate g_closed{};
-constinit Gate* g_gate = &g_closed;
-constinit SessionHeader* g_session = nullptr;
-constinit pthread_key_t g_thread_key = 0;
-
-constinit std::atomic_flag g_free_states_busy = ATOMIC_FLAG_INIT;
-constinit ThreadState* g_free_states = nullptr;
-
-struct Tls {
-  ThreadState* state;
-  bool busy;         ///< the recorder is at work on this thread
-  bool own_calls;    ///< what it calls may call malloc: that is ours, not the program's
-  uint64_t started;  ///< ticks when the sampled window opened, 0 = not sampled
-};
-constinit thread_local Tls t_tls{};
 
 /// One event in this many has its own cost timed.
 constexpr uint32_t kOverheadPeriod = 61;  // prime: programs alternate between malloc and free
@@ -86,32 +69,6 @@ Chunk* wait_for_chunk(ThreadState* t) {
   return nullptr;
 }
 
-void close_chunk(ThreadState* t) {
-  if (t->chunk == nullptr) return;
-  t->chunk->header.state.store(ChunkState::kFull, std::memory_order_release);
-  t->chunk = nullptr;
-  t->cursor = t->end = nullptr;
-}
-
-void define_thread(ThreadState* t) {
-  uint8_t buffer[64];
-  trace::ByteSink sink(buffer, sizeof buffer);
-  sink.varint(t->id);
-  sink.signed_varint(t->tid);
-  sink.string(t->name, sizeof t->name);
-  record_payload(t, trace::DefinitionTag::kThread, sink.data(), sink.size());
-}
-
-/// Defines the thread again when it was renamed: threads are often named after their first
-/// allocation.
-void refresh_thread_name(ThreadState* t) {
-  char name[16] = {};
-  prctl(PR_GET_NAME, name, 0, 0, 0);
-  if (std::memcmp(name, t->name, sizeof name) == 0) return;
-  std::memcpy(t->name, name, sizeof name);
-  define_thread(t);
-}
-
 Slot* reserve(ThreadState* t, uint32_t slots);
 
 void commit(ThreadState* t, uint32_t slots) {
@@ -159,152 +116,7 @@ inline Slot* reserve(ThreadState* t, uint32_t slots) {
   return reserve_in_new_chunk(t, slots, 1);
 }
 
-ThreadState* take_state() {
-  while (g_free_states_busy.test_and_set(std::memory_order_acquire)) sched_yield();
-  ThreadState* t = g_free_states;
-  if (t != nullptr) g_free_states = t->next_free;
-  g_free_states_busy.clear(std::memory_order_release);
-  if (t == nullptr) {
-    void* pages = map_pages(sizeof(ThreadState));
-    if (pages == nullptr) return nullptr;
-    t = static_cast<ThreadState*>(
-        pages);  // fresh pages are zero, the initial value of every member
-    t->phase = OPM_PHASE_AUTO;
-  }
-  return t;
-}
-
-void give_state_back(ThreadState* t) {
-  // Members are reset one by one: the buffers are large and need no reset.
-  t->chunk = nullptr;
-  t->cursor = t->end = nullptr;
-  t->sequence = 0;
-  t->unreported_lost = 0;
-  t->waited_in_vain = false;
-  t->exit_rounds = 0;
-  t->phase = OPM_PHASE_AUTO;
-  t->pool_depth = 0;
-  t->own.run = 0;
-  t->own.depth = 0;
-  t->attached_depth = 0;
-  while (g_free_states_busy.test_and_set(std::memory_order_acquire)) sched_yield();
-  t->next_free = g_free_states;
-  g_free_states = t;
-  g_free_states_busy.clear(std::memory_order_release);
-}
-
-ThreadState* attach_thread() {
-  ThreadState* t = take_state();
-  if (t == nullptr) return nullptr;
-  t->id = g_session->next_thread.fetch_add(1, std::memory_order_relaxed) + 1;
-  t->tid = static_cast<int32_t>(syscall(SYS_gettid));
-  std::memset(t->name, 0, sizeof t->name);
-  prctl(PR_GET_NAME, t->name, 0, 0, 0);
-  t_tls.state = t;
-  t_tls.own_calls = true;  // glibc callocs for keys beyond its first 32
-  pthread_setspecific(g_thread_key, t);
-  t_tls.own_calls = false;
-  define_thread(t);
-  return t;
-}
-
-/// Key destructor. Other destructors of the thread may still allocate: the ring is given back in
-/// the last round.
-void detach_thread(void* data) {
-  auto* t = static_cast<ThreadState*>(data);
-  if (!recording() || t_tls.state != t) return;
-  const KeepErrno keep;
-  t_tls.busy = true;
-  if (++t->exit_rounds < PTHREAD_DESTRUCTOR_ITERATIONS) {
-    t_tls.own_calls = true;
-    pthread_setspecific(g_thread_key, t);
-    t_tls.own_calls = false;
-  } else {
-    refresh_thread_name(t);
-    record_event(t, EventKind::kThreadExit, 0, 0, 0);
-    close_chunk(t);
-    t_tls.state = nullptr;
-    give_state_back(t);
-  }
-  t_tls.busy = false;
-}
-
-/// Maps the session file named in the environment. Null when there is none or it is not ours.
-SessionHeader* map_session(const char* const* environment) {
-  constexpr size_t kNameLength = sizeof kSessionEnv - 1;
-  const char* path = nullptr;
-  for (; environment != nullptr && *environment != nullptr; ++environment) {
-    if (std::strncmp(*environment, kSessionEnv, kNameLength) == 0 &&
-        (*environment)[kNameLength] == '=') {
-      path = *environment + kNameLength + 1;
-    }
-  }
-  if (path == nullptr || *path == 0) return nullptr;
-  const int fd = static_cast<int>(syscall(SYS_openat, AT_FDCWD, path, O_RDWR | O_CLOEXEC));
-  if (fd < 0) return nullptr;
-  struct stat st;
-  void* at = MAP_FAILED;
-  if (fstat(fd, &st) == 0 && static_cast<size_t>(st.st_size) >= kHeaderBytes) {
-    at = mmap(nullptr, static_cast<size_t>(st.st_size), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-  }
-  syscall(SYS_close, fd);
-  if (at == MAP_FAILED) return nullptr;
-  auto* header = static_cast<SessionHeader*>(at);
-  if (header->magic == kSessionMagic &&
-      static_cast<size_t>(st.st_size) == session_bytes(header->chunk_count)) {
-    return header;
-  }
-  munmap(at, static_cast<size_t>(st.st_size));
-  return nullptr;
-}
-
-/// The previous image of this process left its chunks behind: hand them to the drain.
-void bury_previous_image() {
-  Chunk* chunks = session_chunks(g_session);
-  for (uint32_t i = 0; i < g_session->chunk_count; ++i) {
-    ChunkState owned = ChunkState::kOwned;
-    chunks[i].header.state.compare_exchange_strong(owned, ChunkState::kFull);
-  }
-}
-
 }  // namespace
-
-SessionHeader* session() { return g_session; }
-bool recording() { return g_gate->recording.load(std::memory_order_relaxed); }
-
-bool start(const char* const* environment) {
-  const KeepErrno keep;
-  g_session = map_session(environment);
-  if (g_session == nullptr) return false;
-  const auto pid = static_cast<int32_t>(syscall(SYS_getpid));
-  int32_t owner = 0;
-  const bool first = g_session->owner_pid.compare_exchange_strong(owner, pid);
-  if (!first && owner != pid) return false;  // a child or another program of the same environment
-  void* gate = map_pages(4096);
-  if (gate == nullptr || !modules_start() || !stacks_start()) return false;
-  madvise(gate, 4096, MADV_WIPEONFORK);
-  pthread_key_create(&g_thread_key, detach_thread);
-  g_gate = new (gate) Gate{};
-
-  t_tls.busy = true;
-  if (!first) bury_previous_image();
-  g_session->images.fetch_add(1);
-  g_gate->recording.store(true, std::memory_order_relaxed);
-  if (ThreadState* t = attach_thread(); t != nullptr) {
-    if (!first) {
-      record_event(t, EventKind::kExec, 0, 0, 0);
-      const uint32_t last = g_session->epoch.fetch_add(1);
-      uint8_t buffer[32];
-      trace::ByteSink sink(buffer, sizeof buffer);
-      sink.varint(0);  // every module
-      sink.varint(last);
-      record_payload(t, trace::DefinitionTag::kModuleUnload, sink.data(), sink.size());
-    }
-    modules_refresh(t);
-  }
-  t_tls.busy = false;
-  return true;
-}
 
 Recording::Recording() : thread_(nullptr) {
   if (!recording()) return;

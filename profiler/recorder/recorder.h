@@ -14,7 +14,7 @@
 #include "profiler/recorder/session.h"
 #include "profiler/recorder/stack_walk.h"
 #include "profiler/trace/codec.h"
-#include "profiler/trace/event.h"
+#include "profiler/trace/kinds.h"
 
 namespace opmeter::recorder {
 

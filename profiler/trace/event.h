@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The vocabulary of a trace: events and the definitions that give their numbers a meaning. Plain
-// data, std only. Written by the drain of the recorder's rings, read by analyze.
+// data, std only; kinds.h has the enumerations. Written by the drain of the recorder's rings, read by analyze.
 // docs/trace-format.md is the grammar on disk.
 #ifndef OPMETER_PROFILER_TRACE_EVENT_H_
 #define OPMETER_PROFILER_TRACE_EVENT_H_
@@ -10,64 +10,9 @@
 #include <string>
 #include <vector>
 
+#include "profiler/trace/kinds.h"
+
 namespace opmeter::trace {
-
-/// Numbers reach files. The comment names the fields of Event that the kind uses beside ticks and
-/// thread.
-enum class EventKind : uint8_t {
-  kAlloc = 1,  ///< heap allocation: address, bytes, stack, api, ref = pool when backing; address 0
-               ///< = failed
-  kFree = 2,   ///< heap release, stamped before it happens: address, api, ref = pool when backing,
-               ///< stack 0
-  kReallocBegin = 3,  ///< before the real call: old_address (may be 0), bytes = new size
-  kReallocEnd =
-      4,  ///< after it: address, old_address, bytes, stack, api; address 0 and bytes > 0 = failed
-  kPoolAlloc = 5,    ///< pool request served: address, bytes, stack, ref = pool; address 0 = failed
-  kPoolFree = 6,     ///< pool block given back: address, ref = pool
-  kOpPush = 7,       ///< ref = op
-  kOpPop = 8,        ///< -
-  kKernelBegin = 9,  ///< -
-  kKernelEnd = 10,   ///< -
-  kRunBegin = 11,    ///< run (process-wide, from 1), ref = graph, api = OPM_PHASE_*
-  kRunEnd = 12,      ///< run
-  kContextAttach = 13,  ///< this thread works for: run, ref = op
-  kContextDetach = 14,  ///< -
-  kSpanStart = 15,      ///< address = span id, ref = op, bytes = stream
-  kSpanEnd = 16,        ///< address = span id (may be another thread's)
-  kForbidBegin = 17,    ///< -
-  kForbidEnd = 18,      ///< -
-  kThreadExit = 19,     ///< the thread gave its ring back
-  kLost = 20,           ///< bytes = events of this thread that found no room since the last event
-  kResync =
-      21,      ///< follows kLost: the thread's context now: run, ref = innermost op, api = open ops
-  kExec = 22,  ///< the process image was replaced: every live block and every open scope is gone
-};
-
-/// Bits of Event::flags.
-enum EventFlag : uint8_t {
-  kBacking = 1,  ///< raised inside a pool's own request or release (ref = the pool)
-};
-
-/// Which function was called (Event::api of heap events).
-enum class AllocApi : uint8_t {
-  kUnknown = 0,
-  kMalloc = 1,
-  kCalloc = 2,
-  kRealloc = 3,
-  kReallocarray = 4,
-  kFree = 5,
-  kPosixMemalign = 6,
-  kAlignedAlloc = 7,
-  kMemalign = 8,
-  kValloc = 9,
-  kPvalloc = 10,
-  kFreeSized = 11,
-  kFreeAlignedSized = 12,
-  kNew = 13,
-  kNewArray = 14,
-  kDelete = 15,
-  kDeleteArray = 16,
-};
 
 /// One thing that happened. Times: `ticks` in the file, `time_ns` filled in by the reader (since
 /// trace start).
@@ -81,6 +26,8 @@ struct Event {
   uint32_t thread = 0;  ///< ThreadInfo::id
   uint32_t stack = 0;   ///< StackInfo::id, 0 = none
   uint32_t ref = 0;     ///< op, pool or graph id by kind
+  uint32_t duration = 0;  ///< of the real call when flags has kTimed: ticks to a writer, ns from a
+                          ///< reader
   uint16_t api = 0;     ///< AllocApi, phase or depth by kind
   EventKind kind{};
   uint8_t flags = 0;

@@ -111,6 +111,12 @@ constexpr uint8_t event_fields(EventKind kind) {
       return kFieldRun | kFieldRef | kFieldApi;
     case EventKind::kExec:
       return 0;
+    case EventKind::kFaults:
+      return kFieldAddress | kFieldBytes;
+    case EventKind::kMapAlloc:
+      return kFieldAddress | kFieldBytes | kFieldStack | kFieldApi;
+    case EventKind::kMapFree:
+      return kFieldAddress | kFieldBytes | kFieldApi;
   }
   return 255;
 }

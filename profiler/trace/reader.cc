@@ -505,6 +505,7 @@ struct EventStream::Impl {
     s.key = std::max(s.key, s.head.ticks);
     return true;
   }
+  std::vector<Event> batch;
   size_t current = SIZE_MAX;  // kept out of the heap: runs of one thread cost no heap work
 };
 
@@ -531,6 +532,15 @@ bool EventStream::next(Event& event) {
   event = impl.sources[impl.current].head;
   event.time_ns = impl.clock->ns(event.ticks);
   return true;
+}
+
+std::span<const Event> EventStream::next_batch() {
+  constexpr size_t kBatch = 1024;
+  std::vector<Event>& batch = impl_->batch;
+  batch.resize(kBatch);
+  size_t n = 0;
+  while (n < kBatch && next(batch[n])) ++n;
+  return {batch.data(), n};
 }
 
 TraceReader::TraceReader(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// Threads come and go: each gets a ThreadState at its first event and gives it back at its end.
+#include <pthread.h>
+#include <sched.h>
+#include <sys/prctl.h>
+
+#include <cstring>
+
+#include "profiler/recorder/internal.h"
+
+namespace opmeter::recorder {
+
+constinit thread_local Tls t_tls{};
+
+namespace {
+
+constinit pthread_key_t g_thread_key = 0;
+constinit std::atomic_flag g_free_states_busy = ATOMIC_FLAG_INIT;
+constinit ThreadState* g_free_states = nullptr;
+
+void define_thread(ThreadState* t) {
+  uint8_t buffer[64];
+  trace::ByteSink sink(buffer, sizeof buffer);
+  sink.varint(t->id);
+  sink.signed_varint(t->tid);
+  sink.string(t->name, sizeof t->name);
+  record_payload(t, trace::DefinitionTag::kThread, sink.data(), sink.size());
+}
+
+/// Defines the thread again when it was renamed: threads are often named after their first
+/// allocation.
+void refresh_thread_name(ThreadState* t) {
+  char name[16] = {};
+  prctl(PR_GET_NAME, name, 0, 0, 0);
+  if (std::memcmp(name, t->name, sizeof name) == 0) return;
+  std::memcpy(t->name, name, sizeof name);
+  define_thread(t);
+}
+
+ThreadState* take_state() {
+  while (g_free_states_busy.test_and_set(std::memory_order_acquire)) sched_yield();
+  ThreadState* t = g_free_states;
+  if (t != nullptr) g_free_states = t->next_free;
+  g_free_states_busy.clear(std::memory_order_release);
+  if (t == nullptr) {
+    void* pages = map_pages(sizeof(ThreadState));
+    if (pages == nullptr) return nullptr;
+    t = static_cast<ThreadState*>(
+        pages);  // fresh pages are zero, the initial value of every member
+    t->phase = OPM_PHASE_AUTO;
+  }
+  return t;
+}
+
+void give_state_back(ThreadState* t) {
+  // Members are reset one by one: the buffers are large and need no reset.
+  t->chunk = nullptr;
+  t->cursor = t->end = nullptr;
+  t->sequence = 0;
+  t->unreported_lost = 0;
+  t->waited_in_vain = false;
+  t->exit_rounds = 0;
+  t->phase = OPM_PHASE_AUTO;
+  t->pool_depth = 0;
+  t->own.run = 0;
+  t->own.depth = 0;
+  t->attached_depth = 0;
+  while (g_free_states_busy.test_and_set(std::memory_order_acquire)) sched_yield();
+  t->next_free = g_free_states;
+  g_free_states = t;
+  g_free_states_busy.clear(std::memory_order_release);
+}
+
+/// Key destructor. Other destructors of the thread may still allocate: the ring is given back in
+/// the last round.
+void detach_thread(void* data) {
+  auto* t = static_cast<ThreadState*>(data);
+  if (!recording() || t_tls.state != t) return;
+  const KeepErrno keep;
+  t_tls.busy = true;
+  if (++t->exit_rounds < PTHREAD_DESTRUCTOR_ITERATIONS) {
+    t_tls.own_calls = true;
+    pthread_setspecific(g_thread_key, t);
+    t_tls.own_calls = false;
+  } else {
+    refresh_thread_name(t);
+    record_event(t, EventKind::kThreadExit, 0, 0, 0);
+    close_chunk(t);
+    t_tls.state = nullptr;
+    give_state_back(t);
+  }
+  t_tls.busy = false;
+}
+
+}  // namespace
+
+ThreadState* attach_thread() {
+  ThreadState* t = take_state();
+  if (t == nullptr) return nullptr;
+  t->id = g_session->next_thread.fetch_add(1, std::memory_order_relaxed) + 1;
+  t->tid = static_cast<int32_t>(syscall(SYS_gettid));
+  std::memset(t->name, 0, sizeof t->name);
+  prctl(PR_GET_NAME, t->name, 0, 0, 0);
+  t_tls.state = t;
+  t_tls.own_calls = true;  // glibc callocs for keys beyond its first 32
+  pthread_setspecific(g_thread_key, t);
+  t_tls.own_calls = false;
+  define_thread(t);
+  return t;
+}
+
+void thread_states_start() { pthread_key_create(&g_thread_key, detach_thread); }
+
+}  // namespace opmeter::recorder
