@@ -118,12 +118,56 @@ inline Slot* reserve(ThreadState* t, uint32_t slots) {
 
 }  // namespace
 
+namespace {
+
+/// The recorder was interrupted by a signal whose handler allocates: its events go to a ring of
+/// their own, on behalf of the op that was interrupted. Null = counted as lost (a handler that
+/// interrupts a handler here).
+[[gnu::noinline]] ThreadState* enter_handler(Tls& tls) {
+  if (tls.own_calls) return nullptr;
+  if (tls.handler_busy) {
+    g_session->lost_events.fetch_add(1, std::memory_order_relaxed);
+    return nullptr;
+  }
+  tls.handler_busy = true;
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  const KeepErrno keep;
+  ThreadState* t = tls.handler;
+  if (t == nullptr) t = attach_handler();
+  if (t == nullptr) {
+    g_session->lost_events.fetch_add(1, std::memory_order_relaxed);
+    tls.handler_busy = false;
+    return nullptr;
+  }
+  if (tls.state == nullptr) return t;
+  const ThreadContext& interrupted = tls.state->context();
+  const uint32_t open = interrupted.depth < kMaxOpenOps ? interrupted.depth : kMaxOpenOps;
+  if (interrupted.run == 0 && open == 0) return t;
+  ThreadContext& c = t->attached[0];
+  c.run = interrupted.run;
+  c.depth = open == 0 ? 0 : 1;
+  c.ops[0] = open == 0 ? 0 : interrupted.ops[open - 1];
+  t->attached_depth = 1;
+  record_event(t, EventKind::kContextAttach, c.run, 0, c.ops[0]);
+  return t;
+}
+
+void leave_handler(Tls& tls) {
+  if (tls.handler->attached_depth != 0) {
+    tls.handler->attached_depth = 0;
+    record_event(tls.handler, EventKind::kContextDetach, 0, 0, 0);
+  }
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  tls.handler_busy = false;
+}
+
+}  // namespace
+
 Recording::Recording() : thread_(nullptr) {
   if (!recording()) return;
   Tls& tls = t_tls;
   if (tls.busy) {
-    // A signal handler that interrupted the recorder. Nothing is lost silently.
-    if (!tls.own_calls) g_session->lost_events.fetch_add(1, std::memory_order_relaxed);
+    thread_ = enter_handler(tls);
     return;
   }
   tls.busy = true;
@@ -145,6 +189,7 @@ Recording::Recording() : thread_(nullptr) {
 Recording::~Recording() {
   if (thread_ == nullptr) return;
   Tls& tls = t_tls;
+  if (thread_ == tls.handler) return leave_handler(tls);
   if (tls.started != 0) {
     g_session->overhead_samples.fetch_add(1, std::memory_order_relaxed);
     g_session->overhead_ticks.fetch_add(ticks_now() - tls.started, std::memory_order_relaxed);
@@ -158,6 +203,16 @@ void record_event(ThreadState* t, EventKind kind, uint64_t address, uint64_t byt
   Slot* slot = reserve(t, 1);
   if (slot == nullptr) return;
   *slot = {ticks_now(), address, bytes, ref, static_cast<uint8_t>(kind), 0, api};
+  commit(t, 1);
+}
+
+void record_map(ThreadState* t, EventKind kind, AllocApi api, uint64_t ticks, uint64_t address,
+                uint64_t bytes, uint32_t stack) {
+  Slot* slot = reserve(t, 1);
+  if (slot == nullptr) return;
+  const uint8_t flags = t->backing_pool() == 0 ? 0 : trace::kBacking;
+  *slot = {ticks, address, bytes, stack, static_cast<uint8_t>(kind), flags,
+           static_cast<uint16_t>(api)};
   commit(t, 1);
 }
 

@@ -127,6 +127,15 @@ void record_event(ThreadState* t, EventKind kind, uint64_t address, uint64_t byt
                   uint16_t api = 0);
 void record_pool_alloc(ThreadState* t, const void* hook_frame, opm_pool pool, const void* block,
                        uint64_t bytes);
+/// True when the program's own mmap, munmap, mremap, brk and sbrk calls are asked for (domain map).
+bool recording_maps();
+/// The program mapped [address, address + bytes), after the call; address 0 = it failed.
+void record_map_alloc(ThreadState* t, const void* hook_frame, AllocApi api, uint64_t address,
+                      uint64_t bytes);
+/// It gave the range back. Told after the call, because a call that failed gave nothing back;
+/// `before` was taken before it, because another thread may have the addresses again by now.
+void record_map_free(ThreadState* t, AllocApi api, uint64_t before, uint64_t address,
+                     uint64_t bytes);
 /// A definition; true when it is in the ring.
 bool record_payload(ThreadState* t, trace::DefinitionTag tag, const uint8_t* data, size_t size);
 

@@ -74,6 +74,8 @@ enum SessionFlag : uint32_t {
   kFreeStacks = 1,    ///< frees carry a call stack too
   kNoStacks = 2,      ///< allocations carry none
   kVerifyStacks = 4,  ///< compare each stack with a libunwind cursor walk (slow; a self-check)
+  kMapCalls = 8,      ///< mmap, munmap, mremap, brk and sbrk calls of the program (domain map)
+  kFollow = 16,       ///< child processes record too, each into a session of its own
 };
 
 struct SessionHeader {

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cstring>
 
+#include "profiler/recorder/internal.h"
 #include "profiler/recorder/modules.h"
 #include "profiler/recorder/stack_walk.h"
 #include "profiler/recorder/unwind_rules.h"
@@ -49,7 +50,11 @@ void* arena_take(size_t bytes) {
   bytes = (bytes + 15) & ~size_t{15};
   if (bytes > kArenaBytes / 4) return map_pages(bytes);
   // Only the miss path comes here, and nothing in this section calls out but mmap: a spin is short.
-  while (g_arena_growing.test_and_set(std::memory_order_acquire)) {
+  // One that is not has interrupted the holder (a signal handler) or outlived it (a forked child):
+  // a page of its own serves as well.
+  constexpr int kSpins = 20'000;
+  for (int i = 0; g_arena_growing.test_and_set(std::memory_order_acquire);) {
+    if (++i == kSpins) return map_pages(bytes);
   }
   void* at = nullptr;
   size_t used = g_arena.used.load(std::memory_order_relaxed);
@@ -224,8 +229,13 @@ uint32_t own_frames(void* const* frames, uint32_t count) {
 }
 
 uint32_t capture_by_libunwind(ThreadState* t) {
+  if (t_tls.in_libunwind) return 0;  // a signal handler that interrupted it
   session()->stacks_by_libunwind.fetch_add(1, std::memory_order_relaxed);
+  t_tls.in_libunwind = true;
+  std::atomic_signal_fence(std::memory_order_seq_cst);
   const int walked = unw_backtrace(t->frames, static_cast<int>(kMaxFrames));
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  t_tls.in_libunwind = false;
   if (walked <= 0) return 0;
   auto count = static_cast<uint32_t>(walked);
   const bool cut = count == kMaxFrames;

@@ -37,19 +37,19 @@ void refresh_thread_name(ThreadState* t) {
   define_thread(t);
 }
 
+ThreadState* new_state() {
+  // Fresh pages are zero, the initial value of every member but one.
+  auto* t = static_cast<ThreadState*>(map_pages(sizeof(ThreadState)));
+  if (t != nullptr) t->phase = OPM_PHASE_AUTO;
+  return t;
+}
+
 ThreadState* take_state() {
   while (g_free_states_busy.test_and_set(std::memory_order_acquire)) sched_yield();
   ThreadState* t = g_free_states;
   if (t != nullptr) g_free_states = t->next_free;
   g_free_states_busy.clear(std::memory_order_release);
-  if (t == nullptr) {
-    void* pages = map_pages(sizeof(ThreadState));
-    if (pages == nullptr) return nullptr;
-    t = static_cast<ThreadState*>(
-        pages);  // fresh pages are zero, the initial value of every member
-    t->phase = OPM_PHASE_AUTO;
-  }
-  return t;
+  return t != nullptr ? t : new_state();
 }
 
 void give_state_back(ThreadState* t) {
@@ -71,6 +71,20 @@ void give_state_back(ThreadState* t) {
   g_free_states_busy.clear(std::memory_order_release);
 }
 
+/// A signal in this short window finds `handler_busy` set: its events are counted as lost.
+void detach_handler() {
+  ThreadState* h = t_tls.handler;
+  if (h == nullptr) return;
+  t_tls.handler_busy = true;
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  record_event(h, EventKind::kThreadExit, 0, 0, 0);
+  close_chunk(h);
+  t_tls.handler = nullptr;
+  give_state_back(h);
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  t_tls.handler_busy = false;
+}
+
 /// Key destructor. Other destructors of the thread may still allocate: the ring is given back in
 /// the last round.
 void detach_thread(void* data) {
@@ -88,6 +102,7 @@ void detach_thread(void* data) {
     close_chunk(t);
     t_tls.state = nullptr;
     give_state_back(t);
+    detach_handler();
   }
   t_tls.busy = false;
 }
@@ -105,6 +120,19 @@ ThreadState* attach_thread() {
   t_tls.own_calls = true;  // glibc callocs for keys beyond its first 32
   pthread_setspecific(g_thread_key, t);
   t_tls.own_calls = false;
+  define_thread(t);
+  return t;
+}
+
+ThreadState* attach_handler() {
+  // Not from the list: the interrupted code may hold its lock.
+  ThreadState* t = new_state();
+  if (t == nullptr) return nullptr;
+  t->id = g_session->next_thread.fetch_add(1, std::memory_order_relaxed) + 1;
+  // Negative: signal handlers on that thread. Nobody renames it after the thread then.
+  t->tid = -static_cast<int32_t>(syscall(SYS_gettid));
+  std::memcpy(t->name, "signal handler", sizeof "signal handler");
+  t_tls.handler = t;
   define_thread(t);
   return t;
 }
