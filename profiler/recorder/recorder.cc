@@ -189,7 +189,10 @@ Recording::Recording() : thread_(nullptr) {
 Recording::~Recording() {
   if (thread_ == nullptr) return;
   Tls& tls = t_tls;
-  if (thread_ == tls.handler) return leave_handler(tls);
+  if (thread_ == tls.handler) {
+    leave_handler(tls);
+    return;
+  }
   if (tls.started != 0) {
     g_session->overhead_samples.fetch_add(1, std::memory_order_relaxed);
     g_session->overhead_ticks.fetch_add(ticks_now() - tls.started, std::memory_order_relaxed);
