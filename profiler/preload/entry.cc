@@ -8,6 +8,7 @@
 
 #include "profiler/preload/hooks.h"
 #include "profiler/preload/loader_blocks.h"
+#include "profiler/recorder/watch.h"
 
 namespace {
 
@@ -39,6 +40,9 @@ OPM_HOOK int dlclose(void* handle) {
   const opmeter::preload::RealFunctions* next = opmeter::preload::real();
   if (next == nullptr || next->dlclose == nullptr) return -1;
   const int result = next->dlclose(handle);
-  if (result == 0) opmeter::recorder::module_unloaded();
+  if (result == 0) {
+    opmeter::recorder::watch_module_unloaded();
+    opmeter::recorder::module_unloaded();
+  }
   return result;
 }

@@ -8,6 +8,7 @@
 #include "profiler/preload/guard.h"
 #include "profiler/preload/real.h"
 #include "profiler/recorder/recorder.h"
+#include "profiler/recorder/watch.h"
 
 #define OPM_HOOK extern "C" __attribute__((visibility("default")))
 #define OPM_FRAME __builtin_frame_address(0)
@@ -21,7 +22,7 @@ void record_thrown(uint64_t size);
 /// True when this call is the program's own and is to be recorded; false inside another hook's real
 /// call.
 inline bool outermost(const void* frame) {
-  if (!recorder::recording()) return false;
+  if (!recorder::recording() && !recorder::watching()) return false;
   InsideTls& tls = t_inside;
   if (tls.frame == 0) return true;
   if (reinterpret_cast<uintptr_t>(frame) < tls.frame) return false;
@@ -34,11 +35,13 @@ inline bool outermost(const void* frame) {
 }
 
 inline void note_alloc(const void* frame, AllocApi api, const void* block, uint64_t bytes) {
+  if (recorder::watching()) recorder::watch_alloc(frame, api, block, bytes);
   const recorder::Recording window;
   if (window.thread() != nullptr) recorder::record_alloc(window.thread(), frame, api, block, bytes);
 }
 
 inline void note_free(const void* frame, AllocApi api, const void* block) {
+  if (recorder::watching()) recorder::watch_free(block);
   const recorder::Recording window;
   if (window.thread() != nullptr) recorder::record_free(window.thread(), frame, api, block);
 }

@@ -47,12 +47,14 @@ void* hooked_realloc(const void* frame, AllocApi api, void* old_block, size_t si
     if (block != nullptr) note_alloc(frame, api, block, 0);
     return block;
   }
+  const recorder::WatchedRealloc watched(old_block);
   const uint64_t before = recorder::ticks_now();
   void* block;
   {
     const Inside inside(frame);
     block = call();
   }
+  watched.done(frame, api, block, size);
   const recorder::Recording window;
   if (window.thread() != nullptr) {
     recorder::record_realloc(window.thread(), frame, api, before, old_block, block, size);

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "profiler/recorder/recorder.h"
+#include "profiler/recorder/watch.h"
 
 namespace opmeter::recorder {
 namespace {
@@ -78,8 +79,8 @@ void simple_event(EventKind kind) {
 }
 void kernel_begin() { simple_event(EventKind::kKernelBegin); }
 void kernel_end() { simple_event(EventKind::kKernelEnd); }
-void forbid_begin() { simple_event(EventKind::kForbidBegin); }
-void forbid_end() { simple_event(EventKind::kForbidEnd); }
+void forbid_alloc_begin() { simple_event(EventKind::kForbidBegin); }
+void forbid_alloc_end() { simple_event(EventKind::kForbidEnd); }
 
 opm_span span_start(opm_op op, uint64_t stream) {
   const Recording window;
@@ -233,6 +234,8 @@ void flush() {
   }
 }
 
+int is_recording() { return recording() ? 1 : 0; }
+
 constexpr opm_api kTable = {
     .struct_size = sizeof(opm_api),
     .graph_declare = graph_declare,
@@ -255,15 +258,20 @@ constexpr opm_api kTable = {
     .pool_alloc_end = pool_alloc_end,
     .pool_free_begin = pool_free_begin,
     .pool_free_end = pool_free_end,
-    .forbid_begin = forbid_begin,
-    .forbid_end = forbid_end,
+    .forbid_alloc_begin = forbid_alloc_begin,
+    .forbid_alloc_end = forbid_alloc_end,
     .mark = mark,
     .info = info,
     .flush = flush,
+    .recording = is_recording,
+    .watch_begin = watch_begin,
+    .watch_end = watch_end,
+    .heap_count_begin = heap_count_begin,
+    .heap_count_end = heap_count_end,
 };
 
 }  // namespace
 
-const opm_api* api_table() { return recording() ? &kTable : nullptr; }
+const opm_api* api_table() { return &kTable; }
 
 }  // namespace opmeter::recorder

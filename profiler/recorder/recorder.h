@@ -101,7 +101,8 @@ bool recording();
 /// us) is what is calling.
 class Recording {
  public:
-  Recording();
+  /// `hook_frame` as below; null for what only the program itself calls.
+  explicit Recording(const void* hook_frame = nullptr);
   ~Recording();
   Recording(const Recording&) = delete;
   Recording& operator=(const Recording&) = delete;
@@ -142,7 +143,8 @@ bool record_payload(ThreadState* t, trace::DefinitionTag tag, const uint8_t* dat
 /// Told by the dlclose hook, after the real call.
 void module_unloaded();
 
-/// The table behind opm_api_v1; null when this process does not record.
+/// The table behind opm_api_v1. Without a session its recording functions do nothing; watching works
+/// (watch.h).
 const opm_api* api_table();
 
 SessionHeader* session();

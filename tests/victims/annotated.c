@@ -64,10 +64,10 @@ int main(void) {
       pthread_create(&thread, NULL, work, &token);
       pthread_join(thread, NULL);
     }
-    opm_forbid_begin();
+    opm_forbid_alloc_begin();
     sink = malloc(109); /* forbidden */
     free(sink);
-    opm_forbid_end();
+    opm_forbid_alloc_end();
     opm_op_pop();
     opm_run_end();
     sink = malloc(113); /* (outside) */

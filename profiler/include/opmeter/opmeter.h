@@ -86,6 +86,46 @@ typedef struct opm_context {
   uint32_t reserved;
 } opm_context;
 
+/* Return addresses kept of an allocation that a watch saw; deeper stacks lose their outer frames.
+ */
+#define OPM_WATCH_FRAMES 32
+
+/* One allocation that a watch saw. */
+typedef struct opm_allocation {
+  const char* entry_point; /* "malloc", "operator new", ...: a constant, valid for ever */
+  uint64_t bytes;          /* as asked for */
+  uint32_t failed;         /* 1 = the request was refused */
+  uint32_t frame_count;
+  void* frames[OPM_WATCH_FRAMES]; /* innermost first: frames[0] is in the caller of entry_point */
+} opm_allocation;
+
+/* What one thread allocated between watch_begin and watch_end. A realloc to another size counts as
+ * an allocation and a free, realloc(p, 0) as a free, operator new once. */
+typedef struct opm_watch {
+  uint32_t struct_size;        /* sizeof(opm_watch)                                              */
+  uint32_t capacity;           /* room in `allocations`                                          */
+  opm_allocation* allocations; /* the caller's memory, which outlives the watch; may be NULL     */
+  uint32_t described;          /* out: entries filled, the first allocations and failed requests */
+  uint32_t reserved;
+  uint64_t calls;          /* out: allocations, also those that `allocations` has no room for */
+  uint64_t bytes;          /* out: as asked for, of those calls */
+  uint64_t failed;         /* out: requests that were refused; not among calls */
+  uint64_t frees;          /* out */
+  struct opm_watch* outer; /* the profiler's, while the watch is open */
+} opm_watch;
+
+/* What all threads allocated between heap_count_begin and heap_count_end. The last two are in bytes
+ * that the allocator set aside (malloc_usable_size), INT64_MIN where it does not tell. */
+typedef struct opm_heap_count {
+  uint32_t struct_size; /* sizeof(opm_heap_count) */
+  uint32_t reserved;
+  uint64_t calls;
+  uint64_t bytes; /* as asked for */
+  uint64_t frees;
+  int64_t peak_growth; /* highest growth of the heap over where it was at the begin, at least 0 */
+  int64_t net_growth;
+} opm_heap_count;
+
 /* The one seam to a profiler. New functions are appended and struct_size grows; nothing is ever
  * reordered. */
 typedef struct opm_api {
@@ -110,17 +150,24 @@ typedef struct opm_api {
   void (*pool_alloc_end)(opm_pool pool, const void* block, uint64_t bytes);
   void (*pool_free_begin)(opm_pool pool, const void* block);
   void (*pool_free_end)(opm_pool pool);
-  void (*forbid_begin)(void);
-  void (*forbid_end)(void);
+  void (*forbid_alloc_begin)(void);
+  void (*forbid_alloc_end)(void);
   void (*mark)(const char* text);
   void (*info)(const char* key, const char* value);
   void (*flush)(void);
+  /* From here on a profiler that cannot do it leaves null. */
+  int (*recording)(void); /* null = always */
+  int (*watch_begin)(opm_watch* watch);
+  void (*watch_end)(opm_watch* watch);
+  int (*heap_count_begin)(void);
+  void (*heap_count_end)(opm_heap_count* count);
 } opm_api;
 
 /* Exported by a profiler under the name "opm_api_v1". The table lives as long as the process. */
 typedef const opm_api* (*opm_api_v1_fn)(void);
 
-#ifndef OPM_API_TYPES_ONLY /* a profiler, which provides the table, defines it before including this file */
+#ifndef OPM_API_TYPES_ONLY /* a profiler, which provides the table, defines it before including \
+                              this file */
 
 /* This module's table; null when no profiler is loaded. Weak and hidden: one per module, no link
  * dependency. */
@@ -246,13 +293,13 @@ static inline void opm_pool_free_end(opm_pool pool) {
  * -----------------------------------------------------------------------------------------------
  */
 
-/* Between the two no allocation of this thread is expected: each one is counted and reported with
- * its stack. */
-static inline void opm_forbid_begin(void) {
-  if (opm_api_table) opm_api_table->forbid_begin();
+/* Between the two no allocation of this thread is expected: a recording holds each one with its
+ * stack as a violation. Nests. A test asks with opm_watch_begin, or opmeter/gtest.hpp. */
+static inline void opm_forbid_alloc_begin(void) {
+  if (opm_api_table) opm_api_table->forbid_alloc_begin();
 }
-static inline void opm_forbid_end(void) {
-  if (opm_api_table) opm_api_table->forbid_end();
+static inline void opm_forbid_alloc_end(void) {
+  if (opm_api_table) opm_api_table->forbid_alloc_end();
 }
 /* A point in time with a name. */
 static inline void opm_mark(const char* text) {
@@ -264,7 +311,33 @@ static inline void opm_flush(void) {
   if (opm_api_table) opm_api_table->flush();
 }
 /* 1 when a profiler listens: lets a program skip the cost of preparing declarations. */
-static inline int opm_enabled(void) { return opm_api_table != NULL; }
+static inline int opm_enabled(void) {
+  return opm_api_table != NULL && (opm_api_table->recording == NULL || opm_api_table->recording());
+}
+
+/* --- asking the hooks, with or without a recording
+ * ---------------------------------------------------------------------------------------------- */
+
+/* From now on allocations of this thread are written to `watch`, whose out members are reset. 1; or
+ * 0 and nothing happens when no hooks are in the process (link opmeter::hooks, or preload
+ * libopmeter_preload.so). Watches nest, and an allocation counts in each open one. */
+static inline int opm_watch_begin(opm_watch* watch) {
+  return opm_api_table != NULL && opm_api_table->watch_begin != NULL &&
+         opm_api_table->watch_begin(watch);
+}
+/* Closes `watch` and those opened after it; on the thread that opened it. */
+static inline void opm_watch_end(opm_watch* watch) {
+  if (opm_api_table != NULL && opm_api_table->watch_end != NULL) opm_api_table->watch_end(watch);
+}
+/* Counts from zero, for all threads; one count at a time. 0 = no hooks, as above. */
+static inline int opm_heap_count_begin(void) {
+  return opm_api_table != NULL && opm_api_table->heap_count_begin != NULL &&
+         opm_api_table->heap_count_begin();
+}
+static inline void opm_heap_count_end(opm_heap_count* count) {
+  if (opm_api_table != NULL && opm_api_table->heap_count_end != NULL)
+    opm_api_table->heap_count_end(count);
+}
 
 #endif /* OPM_API_TYPES_ONLY */
 

@@ -44,11 +44,12 @@ class ContextScope {
   ContextScope& operator=(const ContextScope&) = delete;
 };
 
-/// No allocation is expected while it lives.
+/// No allocation of this thread is expected while it lives: a recording holds each as a violation.
+/// (A test that is to fail by itself uses opmeter/gtest.hpp.)
 class ForbidAllocations {
  public:
-  ForbidAllocations() noexcept { opm_forbid_begin(); }
-  ~ForbidAllocations() { opm_forbid_end(); }
+  ForbidAllocations() noexcept { opm_forbid_alloc_begin(); }
+  ~ForbidAllocations() { opm_forbid_alloc_end(); }
   ForbidAllocations(const ForbidAllocations&) = delete;
   ForbidAllocations& operator=(const ForbidAllocations&) = delete;
 };
