@@ -27,6 +27,7 @@ void note_allocator() {
 __attribute__((constructor(101))) void start_recording(int, char**, char** environment) {
   (void)opmeter::preload::real();
   opmeter::preload::loader_blocks_start();
+  opmeter::preload::allocator_code_start();
   if (opmeter::recorder::start(environment)) note_allocator();
 }
 

@@ -17,32 +17,25 @@ namespace opmeter::preload {
 
 using recorder::AllocApi;
 
-void record_thrown(uint64_t size);
+/// The slow part of outermost(): a real call is running on this thread, or an exception ended it.
+bool is_programs_own(const void* frame);
 
-/// True when this call is the program's own and is to be recorded; false inside another hook's real
-/// call.
+/// True when this call is the program's own and is to be recorded; false for what an allocator
+/// calls inside another hook's real call.
 inline bool outermost(const void* frame) {
   if (!recorder::recording() && !recorder::watching()) return false;
-  InsideTls& tls = t_inside;
-  if (tls.frame == 0) return true;
-  if (reinterpret_cast<uintptr_t>(frame) < tls.frame) return false;
-  tls.frame = 0;  // that hook's frame is gone: an exception passed through it
-  if (tls.may_throw) {
-    tls.may_throw = false;
-    record_thrown(tls.failing_size);
-  }
-  return true;
+  return t_inside.frame == 0 || is_programs_own(frame);
 }
 
 inline void note_alloc(const void* frame, AllocApi api, const void* block, uint64_t bytes) {
   if (recorder::watching()) recorder::watch_alloc(frame, api, block, bytes);
-  const recorder::Recording window;
+  const recorder::Recording window(frame);
   if (window.thread() != nullptr) recorder::record_alloc(window.thread(), frame, api, block, bytes);
 }
 
 inline void note_free(const void* frame, AllocApi api, const void* block) {
   if (recorder::watching()) recorder::watch_free(block);
-  const recorder::Recording window;
+  const recorder::Recording window(frame);
   if (window.thread() != nullptr) recorder::record_free(window.thread(), frame, api, block);
 }
 

@@ -2,6 +2,7 @@
 // The malloc family of the C library. A free is recorded before the real call and an allocation
 // after it, so that no other thread can be seen using an address too early. Zone a.
 #include <errno.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -13,7 +14,35 @@ namespace opmeter::preload {
 
 constinit thread_local InsideTls t_inside{};
 
-void record_thrown(uint64_t size) { note_alloc(nullptr, AllocApi::kNew, nullptr, size); }
+namespace {
+
+/// A signal handler on its alternate stack: addresses there say nothing about the depth of calls.
+bool on_alternate_stack() {
+  const recorder::KeepErrno keep;
+  stack_t now{};
+  return syscall(SYS_sigaltstack, nullptr, &now) == 0 && (now.ss_flags & SS_ONSTACK) != 0;
+}
+
+/// The throwing operator new that the guard remembers is no longer running: this call is not deeper
+/// than its frame, or that frame has been overwritten.
+bool has_thrown(const void* frame, const InsideTls& tls) {
+  if (tls.throwing_caller == 0) return false;
+  if (reinterpret_cast<const uintptr_t*>(tls.frame)[1] != tls.throwing_caller) return true;
+  return reinterpret_cast<uintptr_t>(frame) >= tls.frame && !on_alternate_stack();
+}
+
+}  // namespace
+
+bool is_programs_own(const void* frame) {
+  InsideTls& tls = t_inside;
+  if (has_thrown(frame, tls)) {
+    const uint64_t size = tls.failing_size;
+    tls = {};
+    note_alloc(nullptr, AllocApi::kNew, nullptr, size);
+    return true;
+  }
+  return !is_allocator_code(static_cast<const uintptr_t*>(frame)[1]);
+}
 
 namespace {
 
@@ -55,7 +84,7 @@ void* hooked_realloc(const void* frame, AllocApi api, void* old_block, size_t si
     block = call();
   }
   watched.done(frame, api, block, size);
-  const recorder::Recording window;
+  const recorder::Recording window(frame);
   if (window.thread() != nullptr) {
     recorder::record_realloc(window.thread(), frame, api, before, old_block, block, size);
   }

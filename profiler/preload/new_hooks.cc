@@ -23,6 +23,7 @@ class Next {
     void* known = function_.load(std::memory_order_acquire);
     if (known == nullptr) {
       known = find_cxx_function(mangled_);
+      add_allocator_code(known);
       function_.store(known, std::memory_order_release);
     }
     F function;
@@ -52,13 +53,13 @@ template <typename Call>
 void* hooked_new(const void* frame, AllocApi api, size_t size, bool throws, Call call) {
   if (!outermost(frame)) return call();
   void* block;
-  t_inside.may_throw = throws;
-  t_inside.failing_size = size;
-  {
+  if (throws) {
+    const Inside inside(frame, size);
+    block = call();
+  } else {
     const Inside inside(frame);
     block = call();
   }
-  t_inside.may_throw = false;
   note_alloc(frame, api, block, size);
   return block;
 }

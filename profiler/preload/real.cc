@@ -39,6 +39,11 @@ const RealFunctions* real() {
   look_up(g_real.pvalloc, "pvalloc");
   look_up(g_real.reallocarray, "reallocarray");
   look_up(g_real.dlclose, "dlclose");
+  look_up(g_real.mmap, "mmap");
+  look_up(g_real.munmap, "munmap");
+  look_up(g_real.mremap, "mremap");
+  look_up(g_real.brk, "brk");
+  look_up(g_real.sbrk, "sbrk");
   // These two fail on most C libraries of today; dlerror() gives the message's memory back at once.
   look_up(g_real.free_sized, "free_sized");
   look_up(g_real.free_aligned_sized, "free_aligned_sized");

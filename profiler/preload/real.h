@@ -3,7 +3,10 @@
 #ifndef OPMETER_PROFILER_PRELOAD_REAL_H_
 #define OPMETER_PROFILER_PRELOAD_REAL_H_
 
+#include <sys/types.h>
+
 #include <cstddef>
+#include <cstdint>
 
 namespace opmeter::preload {
 
@@ -22,6 +25,11 @@ struct RealFunctions {
   void (*free_sized)(void*, size_t);
   void (*free_aligned_sized)(void*, size_t, size_t);
   int (*dlclose)(void*);
+  void* (*mmap)(void*, size_t, int, int, int, off_t);
+  int (*munmap)(void*, size_t);
+  void* (*mremap)(void*, size_t, size_t, int, ...);
+  int (*brk)(void*);
+  void* (*sbrk)(intptr_t);
 };
 
 /// The functions, looked up by the first caller. Null while that look-up itself is running on some

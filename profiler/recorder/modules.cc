@@ -32,6 +32,7 @@ struct ModuleTable {
 ModuleTable* g_table = nullptr;
 std::atomic_flag g_busy = ATOMIC_FLAG_INIT;
 uint64_t g_own_begin = 0, g_own_end = 0;
+uint64_t g_unwinder_begin = 0, g_unwinder_end = 0;
 
 /// Of the name as the loader lists it: a path made absolute would change with the working
 /// directory.
@@ -146,6 +147,11 @@ int visit_new(dl_phdr_info* info, size_t, void* data) {
     g_own_begin = m.begin;
     g_own_end = m.end;
   }
+  if (g_unwinder_end == 0 && info->dlpi_name != nullptr &&
+      std::strstr(info->dlpi_name, "/libunwind.so.") != nullptr) {
+    g_unwinder_begin = m.begin;
+    g_unwinder_end = m.end;
+  }
   char buffer[kMaxPath];
   define_module(static_cast<ThreadState*>(data), *info, m, path_of(*info, buffer));
   return 0;
@@ -198,6 +204,11 @@ void modules_refresh(ThreadState* t) {
     dl_iterate_phdr(visit_new, t);
   }
   g_busy.clear(std::memory_order_release);
+}
+
+bool is_unwinder_code(const void* address) {
+  const auto a = reinterpret_cast<uint64_t>(address);
+  return a >= g_unwinder_begin && a < g_unwinder_end;
 }
 
 bool is_own_code(const void* address) {

@@ -14,6 +14,10 @@ bool modules_start();
 /// (never waits: the loader's lock is taken inside). Cheap when nothing was loaded or unloaded.
 void modules_refresh(ThreadState* t);
 
+/// True for an address inside libunwind: what it asks of malloc while it walks for us is not the
+/// program's.
+bool is_unwinder_code(const void* address);
+
 /// True for an address inside this library.
 bool is_own_code(const void* address);
 

@@ -21,6 +21,14 @@ inline void* map_pages(size_t bytes) {
   return at == -1 ? nullptr : reinterpret_cast<void*>(at);
 }
 
+/// The whole of an open file, shared; null when the kernel refuses.
+inline void* map_file(int fd, size_t bytes) {
+  const long at = syscall(SYS_mmap, nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0L);
+  return at == -1 ? nullptr : reinterpret_cast<void*>(at);
+}
+
+inline void unmap(void* at, size_t bytes) { syscall(SYS_munmap, at, bytes); }
+
 /// Keeps the caller's errno over work of ours.
 class KeepErrno {
  public:

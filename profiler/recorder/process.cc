@@ -29,18 +29,18 @@ SessionHeader* map_session(const char* const* environment) {
   const int fd = static_cast<int>(syscall(SYS_openat, AT_FDCWD, path, O_RDWR | O_CLOEXEC));
   if (fd < 0) return nullptr;
   struct stat st;
-  void* at = MAP_FAILED;
+  void* at = nullptr;
   if (fstat(fd, &st) == 0 && static_cast<size_t>(st.st_size) >= kHeaderBytes) {
-    at = mmap(nullptr, static_cast<size_t>(st.st_size), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    at = map_file(fd, static_cast<size_t>(st.st_size));
   }
   syscall(SYS_close, fd);
-  if (at == MAP_FAILED) return nullptr;
+  if (at == nullptr) return nullptr;
   auto* header = static_cast<SessionHeader*>(at);
   if (header->magic == kSessionMagic &&
       static_cast<size_t>(st.st_size) == session_bytes(header->chunk_count)) {
     return header;
   }
-  munmap(at, static_cast<size_t>(st.st_size));
+  unmap(at, static_cast<size_t>(st.st_size));
   return nullptr;
 }
 

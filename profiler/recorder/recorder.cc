@@ -123,8 +123,12 @@ namespace {
 /// The recorder was interrupted by a signal whose handler allocates: its events go to a ring of
 /// their own, on behalf of the op that was interrupted. Null = counted as lost (a handler that
 /// interrupts a handler here).
-[[gnu::noinline]] ThreadState* enter_handler(Tls& tls) {
+[[gnu::noinline]] ThreadState* enter_handler(Tls& tls, const void* hook_frame) {
   if (tls.own_calls) return nullptr;
+  if (hook_frame != nullptr) {
+    const void* caller = static_cast<void* const*>(hook_frame)[1];
+    if (is_unwinder_code(caller) || is_own_code(caller)) return nullptr;
+  }
   if (tls.handler_busy) {
     g_session->lost_events.fetch_add(1, std::memory_order_relaxed);
     return nullptr;
@@ -163,11 +167,11 @@ void leave_handler(Tls& tls) {
 
 }  // namespace
 
-Recording::Recording() : thread_(nullptr) {
+Recording::Recording(const void* hook_frame) : thread_(nullptr) {
   if (!recording()) return;
   Tls& tls = t_tls;
   if (tls.busy) {
-    thread_ = enter_handler(tls);
+    thread_ = enter_handler(tls, hook_frame);
     return;
   }
   tls.busy = true;

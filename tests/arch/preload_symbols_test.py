@@ -35,7 +35,7 @@ UNDEFINED_PATTERN = re.compile(r"^(unw_\w+|_U(L)?(x86_64|aarch64)_\w+)$")
 EXPORTED = {
     "malloc", "calloc", "realloc", "reallocarray", "free", "posix_memalign", "aligned_alloc",
     "memalign", "valloc", "pvalloc", "free_sized", "free_aligned_sized",
-    "opm_api_v1", "dlclose",
+    "opm_api_v1", "dlclose", "mmap", "mmap64", "munmap", "mremap", "brk", "sbrk",
     # operator new, new[]: plain, nothrow, aligned, aligned nothrow
     "_Znwm", "_ZnwmRKSt9nothrow_t", "_ZnwmSt11align_val_t", "_ZnwmSt11align_val_tRKSt9nothrow_t",
     "_Znam", "_ZnamRKSt9nothrow_t", "_ZnamSt11align_val_t", "_ZnamSt11align_val_tRKSt9nothrow_t",
