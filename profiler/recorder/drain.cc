@@ -116,6 +116,9 @@ uint32_t Drain::take_payload(uint32_t thread, const Slot* slot, uint32_t availab
 
 uint64_t Drain::take(const Chunk& chunk, uint32_t from, uint32_t to) {
   const uint32_t thread = chunk.header.thread;
+  constexpr size_t kBatch = 128;  // fits the first-level cache
+  Event batch[kBatch];
+  size_t n = 0;
   uint32_t i = from;
   while (i < to) {
     const Slot& slot = chunk.slots[i];
@@ -123,7 +126,12 @@ uint64_t Drain::take(const Chunk& chunk, uint32_t from, uint32_t to) {
       i += take_payload(thread, &slot, to - i);
       continue;
     }
-    Event e;
+    if (n == kBatch) {
+      writer_->events(batch, n);
+      n = 0;
+    }
+    Event& e = batch[n++];
+    e = Event{};
     e.thread = thread;
     e.ticks = slot.ticks;
     e.kind = static_cast<EventKind>(slot.kind);
@@ -135,6 +143,7 @@ uint64_t Drain::take(const Chunk& chunk, uint32_t from, uint32_t to) {
       case EventKind::kAlloc:
       case EventKind::kFree:
       case EventKind::kPoolAlloc:
+      case EventKind::kMapAlloc:
       case EventKind::kReallocEnd:
         e.address = slot.address;
         e.stack = slot.stack_or_ref;
@@ -158,9 +167,9 @@ uint64_t Drain::take(const Chunk& chunk, uint32_t from, uint32_t to) {
         e.ref = slot.stack_or_ref;
         break;
     }
-    writer_->event(e);
     i += has_continuation ? 2 : 1;
   }
+  writer_->events(batch, n);
   return to - from;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The vocabulary of a trace: events and the definitions that give their numbers a meaning. Plain
-// data, std only; kinds.h has the enumerations. Written by the drain of the recorder's rings, read by analyze.
-// docs/trace-format.md is the grammar on disk.
+// data, std only; kinds.h has the enumerations. Written by the drain of the recorder's rings, read
+// by analyze. docs/trace-format.md is the grammar on disk.
 #ifndef OPMETER_PROFILER_TRACE_EVENT_H_
 #define OPMETER_PROFILER_TRACE_EVENT_H_
 
@@ -23,12 +23,12 @@ struct Event {
   uint64_t old_address = 0;
   uint64_t bytes = 0;
   uint64_t run = 0;
-  uint32_t thread = 0;  ///< ThreadInfo::id
-  uint32_t stack = 0;   ///< StackInfo::id, 0 = none
-  uint32_t ref = 0;     ///< op, pool or graph id by kind
+  uint32_t thread = 0;    ///< ThreadInfo::id
+  uint32_t stack = 0;     ///< StackInfo::id, 0 = none
+  uint32_t ref = 0;       ///< op, pool or graph id by kind
   uint32_t duration = 0;  ///< of the real call when flags has kTimed: ticks to a writer, ns from a
                           ///< reader
-  uint16_t api = 0;     ///< AllocApi, phase or depth by kind
+  uint16_t api = 0;       ///< AllocApi, phase or depth by kind
   EventKind kind{};
   uint8_t flags = 0;
 };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Over 500 lines because the grammar is read in one place: blocks, the switch over definitions, events, the merge.
+// Over 500 lines because the grammar is read in one place: blocks, the switch over definitions,
+// events, the merge.
 #include "profiler/trace/reader.h"
 
 #include <fcntl.h>
@@ -12,11 +13,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <queue>
+#include <functional>
 #include <vector>
 
 #include "profiler/trace/checksum.h"
 #include "profiler/trace/codec.h"
+#include "profiler/trace/event_decoder.h"
 #include "profiler/trace/format.h"
 
 namespace opmeter::trace {
@@ -32,6 +34,13 @@ constexpr bool kVerifyChecksums = true;
 struct BlockRef {
   const uint8_t* payload = nullptr;
   BlockHeader header{};
+};
+
+/// An event block to be decoded later: small, there may be a million.
+struct EventBlock {
+  const uint8_t* payload = nullptr;
+  uint32_t bytes = 0;
+  uint64_t base_ticks = 0;
 };
 
 bool load_payload(const BlockRef& block, std::vector<uint8_t>& out) {
@@ -95,6 +104,10 @@ class Clock {
                ? 0
                : static_cast<uint64_t>(static_cast<double>(ticks - zero_) * ns_per_tick_ + 0.5);
   }
+  uint32_t duration_ns(uint32_t ticks) const {
+    const double ns = static_cast<double>(ticks) * ns_per_tick_ + 0.5;
+    return ns < UINT32_MAX ? static_cast<uint32_t>(ns) : UINT32_MAX;
+  }
   double ns_per_tick() const { return ns_per_tick_; }
 
  private:
@@ -122,7 +135,8 @@ struct TraceReader::Impl {
   FileHeader header{};
   Definitions definitions;
   TraceQuality quality;
-  std::map<uint32_t, std::vector<BlockRef>> event_blocks;  // by thread, in file order
+  std::map<uint32_t, std::vector<EventBlock>> event_blocks;  // by thread, in file order
+  bool kept_last = false;  ///< earlier blocks were left out on purpose
   Clock clock;
 
   ~Impl() {
@@ -130,6 +144,7 @@ struct TraceReader::Impl {
   }
 
   Status read();
+  /// The first of what is wrong.
   void note(std::string text) {
     if (quality.note.empty()) quality.note = std::move(text);
   }
@@ -300,14 +315,15 @@ void TraceReader::Impl::read_block(const BlockRef& block, size_t offset,
   };
   if (block.header.type == BlockType::kEvents) {
     // Only the head is needed now; the whole is decoded when a stream reaches it.
-    if (!load_payload(block, scratch)) return damaged("event block");
-    ByteCursor in(scratch.data(), scratch.size());
-    const uint32_t thread = take_u32(in);
-    in.varint();
-    const uint64_t count = in.varint();
-    if (in.failed() || count > in.remaining()) return damaged("event block");
-    quality.events += count;
-    event_blocks[thread].push_back(block);
+    EventBlockHead head;
+    size_t columns_at = 0;
+    if (block.header.codec != BlockCodec::kColumns ||
+        !read_event_block_head(block.payload, block.header.stored_bytes, head, columns_at)) {
+      return damaged("event block");
+    }
+    quality.events += head.count;
+    event_blocks[static_cast<uint32_t>(head.thread)].push_back(
+        {block.payload, block.header.stored_bytes, head.base_ticks});
     return;
   }
   if (!load_payload(block, scratch)) return damaged("block");
@@ -340,8 +356,10 @@ Status TraceReader::Impl::read() {
   }
   if (header.major != kVersionMajor || header.minor > kVersionMinor) {
     return input_error(
-        fmt::format("{}: trace format {}.{}, this opmeter reads {}.{}; use a newer opmeter", name,
-                    header.major, header.minor, kVersionMajor, kVersionMinor));
+        fmt::format("{}: trace format {}.{}, this opmeter reads {}.0 to {}.{}; {}", name,
+                    header.major, header.minor, kVersionMajor, kVersionMajor, kVersionMinor,
+                    header.major == 0 ? "it is from before the first release: record again"
+                                      : "use a newer opmeter"));
   }
   if (header.header_bytes < sizeof header || header.header_bytes > size) {
     return input_error(fmt::format("{}: the trace header is damaged; record again", name));
@@ -393,6 +411,7 @@ Status TraceReader::Impl::read() {
     const double value = std::strtod(it->second.c_str(), nullptr);
     if (value > 0 && value < 1e6) fallback = value;
   }
+  kept_last = definitions.info.contains("kept_last");
   clock = Clock(definitions.clocks, fallback);
   quality.ns_per_tick = clock.ns_per_tick();
   for (MarkInfo& mark : definitions.marks) mark.time_ns = clock.ns(mark.ticks);
@@ -403,110 +422,128 @@ Status TraceReader::Impl::read() {
 
 namespace {
 
-/// The events of one thread, decoded block by block.
-class ThreadEvents {
- public:
-  ThreadEvents(uint32_t thread, const std::vector<BlockRef>* blocks)
-      : thread_(thread), blocks_(blocks) {}
+/// What allocates comes last among events of the same tick: a release by one thread lets another
+/// have the block, and coarse ticks cannot tell.
+bool is_acquisition(EventKind kind) {
+  return kind == EventKind::kAlloc || kind == EventKind::kReallocEnd ||
+         kind == EventKind::kPoolAlloc;
+}
 
-  bool next(Event& event) {
-    while (left_ == 0) {
-      if (next_block_ == blocks_->size()) return false;
-      start_block((*blocks_)[next_block_++]);
-    }
-    if (decode(event)) {
-      --left_;
-      return true;
-    }
-    left_ = 0;
-    return next(event);
-  }
-
- private:
-  void start_block(const BlockRef& block) {
-    left_ = 0;
-    if (!load_payload(block, payload_)) return;
-    cursor_ = ByteCursor(payload_.data(), payload_.size());
-    cursor_.varint();  // thread
-    ticks_ = cursor_.varint();
-    left_ = cursor_.varint();
-    if (cursor_.failed()) left_ = 0;
-    address_ = 0;
-    stack_ = 0;
-  }
-
-  bool decode(Event& event) {
-    const uint8_t head = cursor_.byte();
-    event = Event{};
-    event.kind = static_cast<EventKind>(head & 31);
-    event.flags = static_cast<uint8_t>(head >> 5);
-    event.thread = thread_;
-    const uint8_t fields = event_fields(event.kind);
-    if (fields == 255) return false;
-    ticks_ += static_cast<uint64_t>(cursor_.signed_varint());
-    event.ticks = ticks_;
-    if (fields & kFieldAddress) event.address = take_address();
-    if (fields & kFieldOldAddress) event.old_address = take_address();
-    if (fields & kFieldBytes) event.bytes = cursor_.varint();
-    if (fields & kFieldStack) {
-      stack_ += static_cast<uint32_t>(cursor_.signed_varint());
-      event.stack = stack_;
-    }
-    if (fields & kFieldRef) event.ref = static_cast<uint32_t>(cursor_.varint());
-    if (fields & kFieldApi) event.api = static_cast<uint16_t>(cursor_.varint());
-    if (fields & kFieldRun) event.run = cursor_.varint();
-    return !cursor_.failed();
-  }
-
-  uint64_t take_address() {
-    address_ += static_cast<uint64_t>(cursor_.signed_varint());
-    return address_;
-  }
-
-  uint32_t thread_;
-  const std::vector<BlockRef>* blocks_;
-  size_t next_block_ = 0;
-  std::vector<uint8_t> payload_;
-  ByteCursor cursor_{nullptr, 0};
-  uint64_t left_ = 0;
-  uint64_t ticks_ = 0;
-  uint64_t address_ = 0;
-  uint32_t stack_ = 0;
+struct FreeZstd {
+  void operator()(ZSTD_DCtx* zstd) const { ZSTD_freeDCtx(zstd); }
 };
 
 }  // namespace
 
+/// Merges threads: each is a source whose next events are decoded ahead, a batch at a time.
 struct EventStream::Impl {
-  struct Source {
-    ThreadEvents events;
-    Event head;
-    uint64_t key = 0;  ///< ticks that never go back within a thread: its own order always holds
+  struct Order {
+    uint64_t ticks = 0;  ///< never goes back within a thread: its own order always holds
+    bool acquires = false;
+    uint32_t source = 0;
+    bool operator>(const Order& other) const {
+      if (ticks != other.ticks) return ticks > other.ticks;
+      if (acquires != other.acquires) return acquires;
+      return source > other.source;
+    }
   };
-  std::vector<Source> sources;
-  const Clock* clock = nullptr;
-  // Sources by (key, thread order); rebuilt only when the head source stops being the earliest.
-  std::vector<size_t> heap;
+  struct Source {
+    const std::vector<EventBlock>* blocks = nullptr;
+    uint32_t thread = 0;
+    size_t next_block = 0;
+    bool started = false;
+    uint64_t seen = 0;  ///< events of the thread up to here, lost ones included
+    std::unique_ptr<EventDecoder> decoder;
+    std::vector<Event> events;  ///< decoded
+    size_t at = 0, end = 0;     ///< those not yet given
+    uint64_t ticks = 0;         ///< the latest that was decoded
+  };
 
-  bool later(size_t a, size_t b) const {
-    return sources[a].key != sources[b].key ? sources[a].key > sources[b].key : a > b;
+  TraceReader::Impl* reader = nullptr;
+  std::vector<Source> sources;
+  std::vector<Order> heap;  ///< the sources but the current one, by their next event
+  uint32_t current = UINT32_MAX;
+  std::unique_ptr<ZSTD_DCtx, FreeZstd> zstd{ZSTD_createDCtx()};
+  std::span<const Event> pending;  ///< what next() has not given yet
+
+  static constexpr size_t kBatch = 512;
+
+  Order order(uint32_t source) const {
+    const Source& s = sources[source];
+    return {s.events[s.at].ticks, is_acquisition(s.events[s.at].kind), source};
   }
-  void push(size_t source) {
-    heap.push_back(source);
-    std::push_heap(heap.begin(), heap.end(), [this](size_t a, size_t b) { return later(a, b); });
+  void push(const Order& order) {
+    heap.push_back(order);
+    std::push_heap(heap.begin(), heap.end(), std::greater<>{});
   }
-  size_t pop() {
-    std::pop_heap(heap.begin(), heap.end(), [this](size_t a, size_t b) { return later(a, b); });
-    const size_t source = heap.back();
+  Order pop() {
+    std::pop_heap(heap.begin(), heap.end(), std::greater<>{});
+    const Order order = heap.back();
     heap.pop_back();
-    return source;
+    return order;
   }
+  void damaged(const Source& s) {
+    TraceQuality& quality = reader->quality;
+    ++quality.damaged_blocks;
+    quality.complete = false;
+    reader->note(fmt::format("a block of events of thread {} does not decode", s.thread));
+  }
+  /// What a reader must know before a block that does not follow the one before.
+  void put_gap(Source& s, const EventBlockHead& head) {
+    const bool on_purpose = s.seen == 0 && reader->kept_last;
+    Event event;
+    event.thread = s.thread;
+    event.ticks = head.base_ticks;
+    if (!on_purpose) {
+      event.kind = EventKind::kLost;
+      event.bytes = head.first_event - s.seen;
+      s.events[s.end++] = event;
+    }
+    event.kind = EventKind::kResync;
+    event.bytes = 0;
+    event.run = head.run;
+    event.ref = static_cast<uint32_t>(head.op);
+    event.api = static_cast<uint16_t>(std::min<uint64_t>(head.depth, UINT16_MAX));
+    s.events[s.end++] = event;
+  }
+  /// False at the end of the thread's events.
   bool refill(Source& s) {
-    if (!s.events.next(s.head)) return false;
-    s.key = std::max(s.key, s.head.ticks);
+    s.at = s.end = 0;
+    if (!s.decoder) s.decoder = std::make_unique<EventDecoder>();
+    s.events.resize(kBatch);
+    while (s.end == 0) {
+      if (s.decoder->left() == 0) {
+        if (s.next_block == s.blocks->size()) {
+          s.decoder.reset();
+          s.events = {};
+          return false;
+        }
+        const EventBlock& block = (*s.blocks)[s.next_block++];
+        if (!s.decoder->open(block.payload, block.bytes, zstd.get())) {
+          damaged(s);
+          continue;
+        }
+        const EventBlockHead& head = s.decoder->head();
+        if (head.first_event > s.seen) put_gap(s, head);
+        s.seen = head.first_event;
+      }
+      const size_t n = s.decoder->decode(s.events.data() + s.end, kBatch - s.end);
+      s.end += n;
+      s.seen += n;
+      if (n == 0) {  // sense ends here
+        s.decoder->skip();
+        damaged(s);
+      }
+    }
+    const Clock& clock = reader->clock;
+    for (size_t i = 0; i < s.end; ++i) {
+      Event& event = s.events[i];
+      event.time_ns = clock.ns(event.ticks);
+      if (event.flags & kTimed) event.duration = clock.duration_ns(event.duration);
+      s.ticks = event.ticks = std::max(s.ticks, event.ticks);
+    }
     return true;
   }
-  std::vector<Event> batch;
-  size_t current = SIZE_MAX;  // kept out of the heap: runs of one thread cost no heap work
 };
 
 EventStream::EventStream(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -514,33 +551,47 @@ EventStream::EventStream(EventStream&&) noexcept = default;
 EventStream& EventStream::operator=(EventStream&&) noexcept = default;
 EventStream::~EventStream() = default;
 
-bool EventStream::next(Event& event) {
+std::span<const Event> EventStream::next_batch() {
   Impl& impl = *impl_;
-  if (impl.current != SIZE_MAX) {
-    Impl::Source& s = impl.sources[impl.current];
-    if (!impl.refill(s)) {
-      impl.current = SIZE_MAX;
-    } else if (!impl.heap.empty() && impl.later(impl.current, impl.heap.front())) {
-      impl.push(impl.current);
-      impl.current = SIZE_MAX;
+  for (;;) {
+    if (impl.current != UINT32_MAX) {
+      Impl::Source& s = impl.sources[impl.current];
+      if (s.at == s.end && !impl.refill(s)) {
+        impl.current = UINT32_MAX;
+      } else if (!impl.heap.empty() && impl.order(impl.current) > impl.heap.front()) {
+        impl.push(impl.order(impl.current));
+        impl.current = UINT32_MAX;
+      }
     }
+    if (impl.current == UINT32_MAX) {
+      if (impl.heap.empty()) return {};
+      impl.current = impl.pop().source;
+      Impl::Source& s = impl.sources[impl.current];
+      if (!s.started) {  // it stood in the heap by the time of its first block
+        s.started = true;
+        continue;
+      }
+    }
+    // A run of this thread, up to where another comes first.
+    Impl::Source& s = impl.sources[impl.current];
+    const size_t begin = s.at++;
+    if (impl.heap.empty()) {
+      s.at = s.end;
+    } else {
+      const Impl::Order& other = impl.heap.front();
+      while (s.at < s.end && !(impl.order(impl.current) > other)) ++s.at;
+    }
+    return {s.events.data() + begin, s.at - begin};
   }
-  if (impl.current == SIZE_MAX) {
-    if (impl.heap.empty()) return false;
-    impl.current = impl.pop();
-  }
-  event = impl.sources[impl.current].head;
-  event.time_ns = impl.clock->ns(event.ticks);
-  return true;
 }
 
-std::span<const Event> EventStream::next_batch() {
-  constexpr size_t kBatch = 1024;
-  std::vector<Event>& batch = impl_->batch;
-  batch.resize(kBatch);
-  size_t n = 0;
-  while (n < kBatch && next(batch[n])) ++n;
-  return {batch.data(), n};
+bool EventStream::next(Event& event) {
+  std::span<const Event>& pending = impl_->pending;
+  if (pending.empty()) pending = next_batch();
+  if (pending.empty()) return false;
+  event = pending.front();
+  pending = pending.subspan(1);
+  return true;
 }
 
 TraceReader::TraceReader(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -590,12 +641,13 @@ int TraceReader::version_minor() const { return impl_->header.minor; }
 
 EventStream TraceReader::events() const {
   auto stream = std::make_unique<EventStream::Impl>();
-  stream->clock = &impl_->clock;
+  stream->reader = impl_.get();
   for (const auto& [thread, blocks] : impl_->event_blocks) {
-    stream->sources.push_back({ThreadEvents(thread, &blocks), Event{}, 0});
-  }
-  for (size_t i = 0; i < stream->sources.size(); ++i) {
-    if (stream->refill(stream->sources[i])) stream->push(i);
+    EventStream::Impl::Source source;
+    source.blocks = &blocks;
+    source.thread = thread;
+    stream->push({blocks.front().base_ticks, false, static_cast<uint32_t>(stream->sources.size())});
+    stream->sources.push_back(std::move(source));
   }
   return EventStream(std::move(stream));
 }

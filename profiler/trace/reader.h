@@ -16,7 +16,9 @@ namespace opmeter::trace {
 
 class TraceReader;
 
-/// A single pass over the events in order of time (ties: thread id). A realloc arrives as
+/// A single pass over the events in order of time; ties: what allocates comes last, then by thread
+/// id. Where blocks of a thread are missing, kLost (bytes = events missing) and kResync stand in
+/// their place. A realloc arrives as
 /// kReallocBegin at its first stamp and kReallocEnd at its second.
 class EventStream {
  public:
@@ -51,7 +53,8 @@ class TraceReader {
   ~TraceReader();
 
   const Definitions& definitions() const;
-  /// Complete only after open: event blocks are verified there.
+  /// Checksums and the order of blocks are verified by open; what a stream then cannot decode is
+  /// added while it reads.
   const TraceQuality& quality() const;
   int version_major() const;
   int version_minor() const;

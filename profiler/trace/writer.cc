@@ -12,13 +12,16 @@
 #include <unordered_map>
 
 #include "profiler/trace/checksum.h"
+#include "profiler/trace/event_encoder.h"
 #include "profiler/trace/format.h"
 
 namespace opmeter::trace {
 namespace {
 
-constexpr size_t kEventBlockBytes =
-    128 * 1024;  // raw; large enough for zstd, small enough to lose little
+constexpr size_t kSmallestCompressed = 64;  // below, a frame's own bytes eat the gain
+/// All threads' unwritten columns together: beyond, every thread's block is written early.
+constexpr size_t kMostBufferedBytes = 64u << 20;
+constexpr uint64_t kEventsBetweenChecks = 1u << 16;
 constexpr size_t kDefinitionBlockBytes = 64 * 1024;
 constexpr int kZstdLevel = 1;
 
@@ -40,27 +43,6 @@ std::vector<uint8_t> bytes_of_hex(const std::string& hex) {
   return out;
 }
 
-constexpr size_t kMostEventBytes = 1 + 8 * kMaxVarintBytes;
-
-/// Events of one thread on their way into a block; deltas restart with each block so that a lost
-/// one costs no other.
-struct ThreadBuffer {
-  std::vector<uint8_t> bytes = std::vector<uint8_t>(kEventBlockBytes + kMostEventBytes);
-  size_t used = 0;
-  uint64_t count = 0;
-  uint64_t base_ticks = 0;
-  uint64_t last_ticks = 0;
-  uint64_t last_address = 0;
-  uint32_t last_stack = 0;
-
-  void restart() {
-    used = 0;
-    count = 0;
-    last_address = 0;
-    last_stack = 0;
-  }
-};
-
 }  // namespace
 
 struct TraceWriter::Impl {
@@ -73,11 +55,13 @@ struct TraceWriter::Impl {
   uint64_t events_written = 0;
   std::vector<uint8_t> definitions;
   std::vector<uint64_t> previous_frames;  // of the last stack in the definitions block
-  std::unordered_map<uint32_t, ThreadBuffer> threads;
-  // Events come in runs of one thread: the buffer of the last one is kept at hand (map nodes do not
-  // move).
+  std::unordered_map<uint32_t, EventEncoder> threads;
+  // Events come in runs of one thread: the encoder of the last one is kept at hand (map nodes do
+  // not move).
   uint32_t current_thread = 0;
-  ThreadBuffer* current = nullptr;
+  EventEncoder* current = nullptr;
+  unsigned tick_shift = 0;
+  uint64_t unchecked_events = 0;
   std::vector<uint8_t> scratch, compressed;
   ZSTD_CCtx* zstd = ZSTD_createCCtx();
 
@@ -118,23 +102,40 @@ struct TraceWriter::Impl {
     put(&header, sizeof header);
   }
 
-  void put_block(BlockType type, const std::vector<uint8_t>& payload) {
-    if (!status) return;
-    compressed.resize(ZSTD_compressBound(payload.size()));
-    const size_t n = ZSTD_compressCCtx(zstd, compressed.data(), compressed.size(), payload.data(),
-                                       payload.size(), kZstdLevel);
-    const bool use_zstd = ZSTD_isError(n) == 0 && n < payload.size();
+  /// Appends the payload to `compressed` if it got smaller; returns the bytes appended, or 0.
+  size_t compress(const uint8_t* payload, size_t size) {
+    if (size < kSmallestCompressed) return 0;
+    const size_t at = compressed.size();
+    compressed.resize(at + ZSTD_compressBound(size));
+    const size_t n = ZSTD_compressCCtx(zstd, compressed.data() + at, compressed.size() - at,
+                                       payload, size, kZstdLevel);
+    const bool smaller = ZSTD_isError(n) == 0 && n < size;
+    compressed.resize(at + (smaller ? n : 0));
+    return smaller ? n : 0;
+  }
+
+  void put_block(BlockType type, BlockCodec codec, const uint8_t* stored, size_t stored_bytes,
+                 size_t raw_bytes) {
     BlockHeader header{};
     header.magic = kBlockMagic;
     header.type = type;
-    header.codec = use_zstd ? BlockCodec::kZstd : BlockCodec::kRaw;
-    header.stored_bytes = static_cast<uint32_t>(use_zstd ? n : payload.size());
-    header.raw_bytes = static_cast<uint32_t>(payload.size());
+    header.codec = codec;
+    header.stored_bytes = static_cast<uint32_t>(stored_bytes);
+    header.raw_bytes = static_cast<uint32_t>(raw_bytes);
     header.sequence = sequence++;
-    const uint8_t* stored = use_zstd ? compressed.data() : payload.data();
-    header.checksum = block_checksum(header, stored, header.stored_bytes);
+    header.checksum = block_checksum(header, stored, stored_bytes);
     put(&header, sizeof header);
-    put(stored, header.stored_bytes);
+    put(stored, stored_bytes);
+  }
+
+  void put_block(BlockType type, const std::vector<uint8_t>& payload) {
+    if (!status) return;
+    compressed.clear();
+    if (const size_t n = compress(payload.data(), payload.size()); n != 0) {
+      put_block(type, BlockCodec::kZstd, compressed.data(), n, payload.size());
+    } else {
+      put_block(type, BlockCodec::kRaw, payload.data(), payload.size(), payload.size());
+    }
   }
 
   void put_definitions() {
@@ -144,18 +145,55 @@ struct TraceWriter::Impl {
     previous_frames.clear();
   }
 
-  void put_events(uint32_t thread, ThreadBuffer& buffer) {
-    if (buffer.count == 0) return;
+  void put_events(EventEncoder& encoder, bool release = false) {
+    if (encoder.count() == 0) return;
     put_definitions();
-    scratch.clear();
-    append_varint(scratch, thread);
-    append_varint(scratch, buffer.base_ticks);
-    append_varint(scratch, buffer.count);
-    scratch.insert(scratch.end(), buffer.bytes.begin(),
-                   buffer.bytes.begin() + static_cast<ptrdiff_t>(buffer.used));
-    put_block(BlockType::kEvents, scratch);
-    events_written += buffer.count;
-    buffer.restart();
+    if (status) {
+      scratch.clear();
+      compressed.clear();
+      const EventBlockHead& head = encoder.head();
+      for (const uint64_t field :
+           {head.thread, head.index, head.first_event, head.count, head.base_ticks, head.tick_shift,
+            head.run, head.op, head.depth}) {
+        append_varint(scratch, field);
+      }
+      size_t columns = 0, raw = 0;
+      for (size_t c = 0; c < kColumns; ++c) {
+        columns += encoder.column(static_cast<Column>(c)).size() != 0 ? 1 : 0;
+      }
+      append_varint(scratch, columns);
+      for (size_t c = 0; c < kColumns; ++c) {
+        const ColumnBuffer& column = encoder.column(static_cast<Column>(c));
+        if (column.size() == 0) continue;
+        size_t stored = compress(column.data(), column.size());
+        if (stored == 0) {
+          stored = column.size();
+          compressed.insert(compressed.end(), column.data(), column.data() + stored);
+        }
+        append_varint(scratch, c);
+        append_varint(scratch, column.size());
+        append_varint(scratch, stored);
+        raw += column.size();
+      }
+      scratch.insert(scratch.end(), compressed.begin(), compressed.end());
+      put_block(BlockType::kEvents, BlockCodec::kColumns, scratch.data(), scratch.size(), raw);
+    }
+    events_written += encoder.count();
+    encoder.restart(release);
+  }
+
+  void put_all_events(bool release) {
+    std::vector<uint32_t> order;  // by id: a file must not depend on hash order
+    for (const auto& [thread, encoder] : threads) order.push_back(thread);
+    std::sort(order.begin(), order.end());
+    for (const uint32_t thread : order) put_events(threads.at(thread), release);
+  }
+
+  void check_memory() {
+    unchecked_events = 0;
+    size_t buffered = 0;
+    for (const auto& [thread, encoder] : threads) buffered += encoder.bytes();
+    if (buffered > kMostBufferedBytes) put_all_events(true);
   }
 
   void define(DefinitionTag tag, const uint8_t* payload, size_t size) {
@@ -193,39 +231,36 @@ TraceWriter TraceWriter::to_memory(std::vector<uint8_t>* out) {
   return TraceWriter(std::move(impl));
 }
 
-void TraceWriter::event(const Event& event) {
+unsigned coarse_tick_shift(double ns_per_tick) {
+  unsigned shift = 0;
+  while (shift < 8 && ns_per_tick * static_cast<double>(2u << shift) <= kCoarseNs) ++shift;
+  return shift;
+}
+
+void TraceWriter::set_tick_shift(unsigned shift) {
+  impl_->tick_shift = std::min(shift, 8u);
+  for (auto& [thread, encoder] : impl_->threads) encoder.set_tick_shift(impl_->tick_shift);
+}
+
+void TraceWriter::event(const Event& event) { events(&event, 1); }
+
+void TraceWriter::events(const Event* events, size_t count) {
+  if (count == 0) return;
   Impl& impl = *impl_;
-  if (impl.current == nullptr || impl.current_thread != event.thread) {
-    impl.current = &impl.threads[event.thread];
-    impl.current_thread = event.thread;
+  const uint32_t thread = events->thread;
+  if (impl.current == nullptr || impl.current_thread != thread) {
+    impl.current = &impl.threads.try_emplace(thread, thread).first->second;
+    impl.current_thread = thread;
+    impl.current->set_tick_shift(impl.tick_shift);
   }
-  ThreadBuffer& buffer = *impl.current;
-  if (buffer.count == 0) {
-    buffer.base_ticks = event.ticks;
-    buffer.last_ticks = event.ticks;
+  EventEncoder& encoder = *impl.current;
+  for (size_t i = 0; i < count; ++i) {
+    encoder.add(events[i]);
+    if (encoder.full()) impl.put_events(encoder);
   }
-  const uint8_t fields = event_fields(event.kind);
-  uint8_t* out = buffer.bytes.data() + buffer.used;
-  *out++ = static_cast<uint8_t>(static_cast<unsigned>(event.kind) | unsigned{event.flags} << 5);
-  out = put_varint(out, zigzag(wrapping_delta(event.ticks, buffer.last_ticks)));
-  buffer.last_ticks = event.ticks;
-  const auto put_address = [&](uint64_t address) {
-    out = put_varint(out, zigzag(wrapping_delta(address, buffer.last_address)));
-    buffer.last_address = address;
-  };
-  if (fields & kFieldAddress) put_address(event.address);
-  if (fields & kFieldOldAddress) put_address(event.old_address);
-  if (fields & kFieldBytes) out = put_varint(out, event.bytes);
-  if (fields & kFieldStack) {
-    out = put_varint(out, zigzag(int64_t{event.stack} - int64_t{buffer.last_stack}));
-    buffer.last_stack = event.stack;
-  }
-  if (fields & kFieldRef) out = put_varint(out, event.ref);
-  if (fields & kFieldApi) out = put_varint(out, event.api);
-  if (fields & kFieldRun) out = put_varint(out, event.run);
-  buffer.used = static_cast<size_t>(out - buffer.bytes.data());
-  ++buffer.count;
-  if (buffer.used >= kEventBlockBytes) impl.put_events(event.thread, buffer);
+  impl.unchecked_events += count;
+  if (events[count - 1].kind == EventKind::kThreadExit) impl.put_events(encoder, true);
+  if (impl.unchecked_events >= kEventsBetweenChecks) impl.check_memory();
 }
 
 void TraceWriter::define(const ModuleInfo& module) {
@@ -344,10 +379,7 @@ void TraceWriter::define_raw(DefinitionTag tag, const uint8_t* payload, size_t s
 
 Status TraceWriter::flush() {
   impl_->put_definitions();
-  std::vector<uint32_t> order;  // by id: a file must not depend on hash order
-  for (const auto& [thread, buffer] : impl_->threads) order.push_back(thread);
-  std::sort(order.begin(), order.end());
-  for (const uint32_t thread : order) impl_->put_events(thread, impl_->threads[thread]);
+  impl_->put_all_events(false);
   return impl_->status;
 }
 

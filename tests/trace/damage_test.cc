@@ -11,10 +11,16 @@
 namespace opmeter::trace {
 namespace {
 
+/// What stands in a gap is told apart from what was written: the sample loses twelve events itself.
 size_t count_events(const TraceReader& reader) {
   size_t n = 0;
+  bool gap = false;
   EventStream stream = reader.events();
-  for (Event e; stream.next(e);) ++n;
+  for (Event e; stream.next(e);) {
+    const bool after_gap = gap;
+    gap = e.kind == EventKind::kLost && e.bytes != 12;
+    if (!gap && !(after_gap && e.kind == EventKind::kResync)) ++n;
+  }
   return n;
 }
 
@@ -64,6 +70,48 @@ TEST(DamagedTrace, ARemovedBlockIsNoticedByItsSequenceNumber) {
   ASSERT_TRUE(reader);
   EXPECT_FALSE(reader->quality().complete);
   EXPECT_EQ(reader->quality().damaged_blocks, 1u);
+}
+
+TEST(DamagedTrace, AGapSaysHowMuchIsMissingAndWhatTheThreadWasDoing) {
+  const auto write = [](std::vector<uint8_t>* file, bool whole) {
+    TraceWriter writer = TraceWriter::to_memory(file);
+    Event e;
+    e.thread = 4;
+    const auto add = [&](EventKind kind, uint64_t run, uint32_t ref) {
+      e.kind = kind;
+      e.run = run;
+      e.ref = ref;
+      ++e.ticks;
+      writer.event(e);
+    };
+    add(EventKind::kRunBegin, 9, 1);
+    add(EventKind::kOpPush, 0, 5);
+    add(EventKind::kOpPush, 0, 6);
+    (void)writer.flush();
+    const size_t begin = file->size();
+    add(EventKind::kKernelBegin, 0, 0);
+    add(EventKind::kKernelEnd, 0, 0);
+    (void)writer.flush();
+    if (!whole) file->erase(file->begin() + static_cast<ptrdiff_t>(begin), file->end());
+    add(EventKind::kOpPop, 0, 0);
+    (void)writer.finish({});
+  };
+  std::vector<uint8_t> file;
+  write(&file, false);
+  Result<TraceReader> reader = TraceReader::from_bytes(file.data(), file.size(), "gap");
+  ASSERT_TRUE(reader);
+  EXPECT_FALSE(reader->quality().complete);
+  std::vector<Event> got;
+  EventStream stream = reader->events();
+  for (Event e; stream.next(e);) got.push_back(e);
+  ASSERT_EQ(got.size(), 6u);
+  EXPECT_EQ(got[3].kind, EventKind::kLost);
+  EXPECT_EQ(got[3].bytes, 2u);
+  EXPECT_EQ(got[4].kind, EventKind::kResync);
+  EXPECT_EQ(got[4].run, 9u);
+  EXPECT_EQ(got[4].ref, 6u);
+  EXPECT_EQ(got[4].api, 2u);
+  EXPECT_EQ(got[5].kind, EventKind::kOpPop);
 }
 
 TEST(DamagedTrace, WhatIsNotATraceIsRefusedInOneLine) {

@@ -5,6 +5,7 @@
 
 #include "profiler/trace/codec.h"
 #include "profiler/trace/reader.h"
+#include "tests/trace/random_life.h"
 #include "tests/trace/sample_trace.h"
 
 namespace opmeter::trace {
@@ -29,6 +30,80 @@ void expect_equal(const Event& got, const Event& want) {
   EXPECT_EQ(got.ref, want.ref);
   EXPECT_EQ(got.api, want.api);
   EXPECT_EQ(got.flags, want.flags);
+}
+
+TEST(TraceRoundTrip, WhateverTheModelExpectsWhatWasWrittenComesBack) {
+  for (uint64_t seed = 1; seed <= 4; ++seed) {
+    // More than a block holds.
+    const std::vector<Event> want = random_life(seed, seed == 1 ? 300'000 : 50'000, 7);
+    std::vector<uint8_t> file;
+    TraceWriter writer = TraceWriter::to_memory(&file);
+    writer.define(ClockSync{0, 1, 1});
+    for (const Event& e : want) writer.event(e);
+    ASSERT_TRUE(writer.finish({}));
+    Result<TraceReader> reader = TraceReader::from_bytes(file.data(), file.size(), "life");
+    ASSERT_TRUE(reader);
+    const std::vector<Event> got = read_all(*reader);
+    ASSERT_EQ(got.size(), want.size());
+    for (size_t i = 0; i < want.size(); ++i) {
+      SCOPED_TRACE(i);
+      expect_equal(got[i], want[i]);
+      EXPECT_EQ(got[i].duration, want[i].duration);
+      if (HasFailure()) return;
+    }
+    EXPECT_TRUE(reader->quality().complete) << reader->quality().note;
+  }
+}
+
+TEST(TraceRoundTrip, CoarseTicksLoseNothingButTheirLowBitsAndNeverTheOrder) {
+  std::vector<Event> want = random_life(9, 20'000, 1);
+  std::vector<uint8_t> file;
+  TraceWriter writer = TraceWriter::to_memory(&file);
+  writer.set_tick_shift(5);
+  for (const Event& e : want) writer.event(e);
+  ASSERT_TRUE(writer.finish({}));
+  Result<TraceReader> reader = TraceReader::from_bytes(file.data(), file.size(), "coarse");
+  ASSERT_TRUE(reader);
+  const std::vector<Event> got = read_all(*reader);
+  ASSERT_EQ(got.size(), want.size());
+  for (size_t i = 0; i < want.size(); ++i) {
+    const uint64_t ticks = got[i].ticks;
+    ASSERT_LE(ticks, want[i].ticks);
+    ASSERT_LT(want[i].ticks - ticks, 32u);
+    if (want[i].kind == EventKind::kOpPush || want[i].kind == EventKind::kFaults) {
+      ASSERT_EQ(ticks, want[i].ticks);
+    }
+    if (i > 0) {
+      ASSERT_GE(ticks, got[i - 1].ticks);
+    }
+    ASSERT_EQ(got[i].address, want[i].address);
+  }
+  EXPECT_EQ(coarse_tick_shift(0.4), 5u);
+  EXPECT_EQ(coarse_tick_shift(1.0), 4u);
+  EXPECT_EQ(coarse_tick_shift(10.0), 0u);
+}
+
+TEST(TraceRoundTrip, AmongEqualTicksWhatReleasesComesFirst) {
+  std::vector<uint8_t> file;
+  TraceWriter writer = TraceWriter::to_memory(&file);
+  Event alloc;
+  alloc.kind = EventKind::kAlloc;
+  alloc.thread = 1;
+  alloc.ticks = 100;
+  alloc.address = 64;
+  alloc.bytes = 8;
+  Event free = alloc;
+  free.kind = EventKind::kFree;
+  free.thread = 2;
+  free.bytes = 0;
+  writer.event(alloc);
+  writer.event(free);
+  ASSERT_TRUE(writer.finish({}));
+  Result<TraceReader> reader = TraceReader::from_bytes(file.data(), file.size(), "tie");
+  ASSERT_TRUE(reader);
+  const std::vector<Event> got = read_all(*reader);
+  ASSERT_EQ(got.size(), 2u);
+  EXPECT_EQ(got[0].kind, EventKind::kFree);
 }
 
 TEST(TraceRoundTrip, EveryEventKindComesBackWithAllItsFieldsInOrderOfTime) {

@@ -3,6 +3,7 @@
 #ifndef OPMETER_TESTS_TRACE_SAMPLE_TRACE_H_
 #define OPMETER_TESTS_TRACE_SAMPLE_TRACE_H_
 
+#include <functional>
 #include <vector>
 
 #include "profiler/trace/event.h"
@@ -110,6 +111,33 @@ inline std::vector<Event> sample_events() {
     e.api = 1;
   }
   {
+    Event& e = add(EventKind::kFaults, 1);
+    e.address = 12;
+    e.bytes = 40;
+  }
+  {
+    Event& e = add(EventKind::kMapAlloc, 2);
+    e.address = 0x7f1200000000;
+    e.bytes = 1u << 20;
+    e.stack = 2;
+    e.api = 17;
+  }
+  {
+    Event& e = add(EventKind::kMapFree, 2);
+    e.address = 0x7f1200001000;
+    e.bytes = 4096;
+    e.api = 18;
+  }
+  {
+    Event& e = add(EventKind::kAlloc, 1);
+    e.address = 0x555500001230;
+    e.bytes = 24;
+    e.stack = 1;
+    e.api = 1;
+    e.flags = kTimed;
+    e.duration = 3;
+  }
+  {
     Event& e = add(EventKind::kRunEnd, 1);
     e.run = 1;
   }
@@ -145,8 +173,10 @@ inline Definitions sample_definitions() {
   return d;
 }
 
-/// The sample as a file in memory. `flush_every` events a block boundary is forced (0 = never).
-inline std::vector<uint8_t> sample_file(size_t flush_every = 0) {
+/// The sample as a file in memory. `flush_every` events a block boundary is forced (0 = never);
+/// `more` may add to it.
+inline std::vector<uint8_t> sample_file(size_t flush_every = 0,
+                                        const std::function<void(TraceWriter&)>& more = nullptr) {
   std::vector<uint8_t> bytes;
   TraceWriter writer = TraceWriter::to_memory(&bytes);
   const Definitions d = sample_definitions();
@@ -168,6 +198,7 @@ inline std::vector<uint8_t> sample_file(size_t flush_every = 0) {
     writer.event(e);
     if (flush_every != 0 && ++n % flush_every == 0) (void)writer.flush();
   }
+  if (more) more(writer);
   (void)writer.finish({.lost_events = 12, .overhead_samples = 3, .overhead_ticks = 90});
   return bytes;
 }

@@ -289,6 +289,7 @@ Result<RecordOutcome> record(const RecordOptions& options) {
     waitpid(child, nullptr, 0);
     return writer.error();
   }
+  writer->set_tick_shift(trace::coarse_tick_shift(ns_per_tick));
   define_context(*writer, options, child, ns_per_tick);
   recorder::Drain drain(session->header(), &*writer);
   (void)!write(go[1], "g", 1);
