@@ -12,23 +12,31 @@
 
 namespace {
 
-/// Which library the program's malloc comes from: what a pool costs depends on it.
-void note_allocator() {
+/// File name of the library that the program's malloc comes from; null when that cannot be told.
+const char* find_allocator() {
   void* symbol = nullptr;
   const auto next = opmeter::preload::real()->malloc;
   std::memcpy(&symbol, &next, sizeof symbol);
   Dl_info info;
-  const opm_api* api = opmeter::recorder::api_table();
-  if (api == nullptr || dladdr(symbol, &info) == 0 || info.dli_fname == nullptr) return;
+  if (dladdr(symbol, &info) == 0 || info.dli_fname == nullptr) return nullptr;
   const char* slash = std::strrchr(info.dli_fname, '/');
-  api->info("allocator", slash == nullptr ? info.dli_fname : slash + 1);
+  return slash == nullptr ? info.dli_fname : slash + 1;
+}
+
+/// Which library the program's malloc comes from: what a pool costs depends on it. Looked up once:
+/// a forked child must not need the loader's lock for it.
+void note_allocator() {
+  static constinit const char* name = nullptr;
+  const opm_api* api = opmeter::recorder::api_table();
+  if (name == nullptr) name = find_allocator();
+  if (api != nullptr && name != nullptr) api->info("allocator", name);
 }
 
 __attribute__((constructor(101))) void start_recording(int, char**, char** environment) {
   (void)opmeter::preload::real();
   opmeter::preload::loader_blocks_start();
   opmeter::preload::allocator_code_start();
-  if (opmeter::recorder::start(environment)) note_allocator();
+  opmeter::recorder::start(environment, note_allocator);
 }
 
 }  // namespace

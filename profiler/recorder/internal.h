@@ -36,6 +36,8 @@ ThreadState* attach_thread();
 ThreadState* attach_handler();
 /// Prepares for attach_thread: once per process.
 void thread_states_start();
+/// In a forked child: forgets all threads of the parent.
+void thread_states_restart();
 /// One event of domain map, with a stamp taken earlier.
 void record_map(ThreadState* t, EventKind kind, AllocApi api, uint64_t ticks, uint64_t address,
                 uint64_t bytes, uint32_t stack);

@@ -3,6 +3,7 @@
 
 #include <elf.h>
 #include <link.h>
+#include <time.h>
 
 #include <atomic>
 #include <cstring>
@@ -31,6 +32,7 @@ struct ModuleTable {
 
 ModuleTable* g_table = nullptr;
 std::atomic_flag g_busy = ATOMIC_FLAG_INIT;
+bool g_held_for_fork = false;  // only the thread that holds g_busy touches it
 uint64_t g_own_begin = 0, g_own_end = 0;
 uint64_t g_unwinder_begin = 0, g_unwinder_end = 0;
 
@@ -191,6 +193,30 @@ void retire_missing(ThreadState* t) {
 bool modules_start() {
   g_table = static_cast<ModuleTable*>(map_pages(sizeof(ModuleTable)));
   return g_table != nullptr;
+}
+
+void modules_before_fork() {
+  constexpr int kTries = 500;
+  const timespec pause{0, 100'000};
+  for (int i = 0; i < kTries; ++i) {
+    if (!g_busy.test_and_set(std::memory_order_acquire)) {
+      g_held_for_fork = true;
+      return;
+    }
+    nanosleep(&pause, nullptr);
+  }
+}
+
+void modules_after_fork() {
+  if (!g_held_for_fork) return;
+  g_held_for_fork = false;
+  g_busy.clear(std::memory_order_release);
+}
+
+void modules_restart() {
+  g_table->count = 0;
+  g_table->scan = 0;
+  g_busy.clear(std::memory_order_release);
 }
 
 void modules_refresh(ThreadState* t) {

@@ -9,6 +9,13 @@ namespace opmeter::recorder {
 
 bool modules_start();
 
+/// Around a fork. Before: keeps other threads from being in the loader's list for us, because a
+/// child inherits the loader's lock as it is; waits a bounded time for one that is.
+void modules_before_fork();
+void modules_after_fork();
+/// In a child that records: nothing is defined yet.
+void modules_restart();
+
 /// Defines modules that appeared since the last call. When one disappeared, the unload epoch of the
 /// session grows: an address may mean other code from now on. Skips when another thread is at it
 /// (never waits: the loader's lock is taken inside). Cheap when nothing was loaded or unloaded.

@@ -29,6 +29,12 @@ inline void* map_file(int fd, size_t bytes) {
 
 inline void unmap(void* at, size_t bytes) { syscall(SYS_munmap, at, bytes); }
 
+/// What is written there from now on stays in this process and is read by nobody.
+inline void replace_by_private_pages(void* at, size_t bytes) {
+  syscall(SYS_mmap, at, bytes, PROT_READ | PROT_WRITE,
+          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0L);
+}
+
 /// Keeps the caller's errno over work of ours.
 class KeepErrno {
  public:

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Connects a process to its session, and an exec'ed image to that of the image before.
-#include <fcntl.h>
-#include <sys/stat.h>
+// A process begins to record: its first image, an exec'ed one, a forked child. Connects each to its
+// session.
+#include <pthread.h>
 
 #include <cstring>
 #include <new>
 
+#include "profiler/recorder/follow.h"
 #include "profiler/recorder/internal.h"
 #include "profiler/recorder/modules.h"
 #include "profiler/recorder/stack_capture.h"
@@ -15,8 +16,8 @@ namespace {
 
 constinit Gate g_closed{};
 
-/// Maps the session file named in the environment. Null when there is none or it is not ours.
-SessionHeader* map_session(const char* const* environment) {
+/// The value of kSessionEnv; null when there is none.
+const char* session_path(const char* const* environment) {
   constexpr size_t kNameLength = sizeof kSessionEnv - 1;
   const char* path = nullptr;
   for (; environment != nullptr && *environment != nullptr; ++environment) {
@@ -25,23 +26,7 @@ SessionHeader* map_session(const char* const* environment) {
       path = *environment + kNameLength + 1;
     }
   }
-  if (path == nullptr || *path == 0) return nullptr;
-  const int fd = static_cast<int>(syscall(SYS_openat, AT_FDCWD, path, O_RDWR | O_CLOEXEC));
-  if (fd < 0) return nullptr;
-  struct stat st;
-  void* at = nullptr;
-  if (fstat(fd, &st) == 0 && static_cast<size_t>(st.st_size) >= kHeaderBytes) {
-    at = map_file(fd, static_cast<size_t>(st.st_size));
-  }
-  syscall(SYS_close, fd);
-  if (at == nullptr) return nullptr;
-  auto* header = static_cast<SessionHeader*>(at);
-  if (header->magic == kSessionMagic &&
-      static_cast<size_t>(st.st_size) == session_bytes(header->chunk_count)) {
-    return header;
-  }
-  unmap(at, static_cast<size_t>(st.st_size));
-  return nullptr;
+  return path == nullptr || *path == 0 ? nullptr : path;
 }
 
 /// The previous image of this process left its chunks behind: hand them to the drain.
@@ -53,31 +38,15 @@ void bury_previous_image() {
   }
 }
 
-}  // namespace
+constinit SessionHeader* g_root = nullptr;  ///< the main program's session, ours or an ancestor's
+using Facts = void (*)();
+constinit Facts g_facts = nullptr;
 
-constinit Gate* g_gate = &g_closed;
-constinit SessionHeader* g_session = nullptr;
-
-SessionHeader* session() { return g_session; }
-bool recording() { return g_gate->recording.load(std::memory_order_relaxed); }
-
-bool start(const char* const* environment) {
-  const KeepErrno keep;
-  g_session = map_session(environment);
-  if (g_session == nullptr) return false;
-  const auto pid = static_cast<int32_t>(syscall(SYS_getpid));
-  int32_t owner = 0;
-  const bool first = g_session->owner_pid.compare_exchange_strong(owner, pid);
-  if (!first && owner != pid) return false;  // a child or another program of the same environment
-  void* gate = map_pages(4096);
-  if (gate == nullptr || !modules_start() || !stacks_start()) return false;
-  madvise(gate, 4096, MADV_WIPEONFORK);
-  thread_states_start();
-  g_gate = new (gate) Gate{};
-
+/// Recording begins: in a process's first image, in one that was exec'ed, in a forked child.
+void begin() {
   t_tls.busy = true;
+  const bool first = g_session->images.fetch_add(1) == 0;
   if (!first) bury_previous_image();
-  g_session->images.fetch_add(1);
   g_gate->recording.store(true, std::memory_order_relaxed);
   if (ThreadState* t = attach_thread(); t != nullptr) {
     if (!first) {
@@ -90,8 +59,75 @@ bool start(const char* const* environment) {
       record_payload(t, trace::DefinitionTag::kModuleUnload, sink.data(), sink.size());
     }
     modules_refresh(t);
+    if (g_session != g_root) describe_child(t);
   }
   t_tls.busy = false;
+  if (g_facts != nullptr) g_facts();
+}
+
+void before_fork() {
+  const KeepErrno keep;
+  if (!recording() || (g_root->flags & kFollow) == 0) return;
+  g_root->forks_pending.fetch_add(1);
+  modules_before_fork();
+}
+
+void after_fork_in_parent() { modules_after_fork(); }
+
+/// Only the thread that forked exists here; whatever others held stays held.
+void after_fork_in_child() {
+  const KeepErrno keep;
+  // The rings are the parent's. A signal handler that forks may return into the parent's half
+  // written event: that must go nowhere.
+  const size_t chunks = session_bytes(g_session->chunk_count) - kHeaderBytes;
+  replace_by_private_pages(session_chunks(g_session), chunks);
+  modules_after_fork();
+  thread_states_restart();
+  const bool wanted = (g_root->flags & kFollow) != 0 && g_root->stopped.load() == 0;
+  SessionHeader* session = wanted ? claim_session(g_root) : nullptr;
+  if (wanted) g_root->forks_pending.fetch_sub(1);
+  if (session == nullptr) {
+    g_root->children_unrecorded.fetch_add(1);
+    return;  // the gate is closed: the kernel wiped its page
+  }
+  g_session = session;
+  modules_restart();
+  if (stacks_restart()) begin();
+}
+
+}  // namespace
+
+constinit Gate* g_gate = &g_closed;
+constinit SessionHeader* g_session = nullptr;
+
+SessionHeader* session() { return g_session; }
+bool recording() { return g_gate->recording.load(std::memory_order_relaxed); }
+
+bool start(const char* const* environment, void (*facts)()) {
+  const KeepErrno keep;
+  const char* path = session_path(environment);
+  g_root = path == nullptr ? nullptr : map_session(path);
+  if (g_root == nullptr) return false;
+  const auto pid = static_cast<int32_t>(syscall(SYS_getpid));
+  int32_t owner = 0;
+  if (g_root->owner_pid.compare_exchange_strong(owner, pid) || owner == pid) {
+    g_session = g_root;
+  } else {  // a child, or another program that got the environment
+    if ((g_root->flags & kFollow) != 0) g_session = session_of_this_process(g_root);
+    if (g_session == nullptr) {
+      g_root->children_unrecorded.fetch_add(1);
+      unmap(g_root, session_bytes(g_root->chunk_count));
+      return false;
+    }
+  }
+  void* gate = map_pages(4096);
+  if (gate == nullptr || !modules_start() || !stacks_start()) return false;
+  madvise(gate, 4096, MADV_WIPEONFORK);
+  g_gate = new (gate) Gate{};
+  thread_states_start();
+  pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+  g_facts = facts;
+  begin();
   return true;
 }
 

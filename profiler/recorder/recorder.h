@@ -90,7 +90,9 @@ struct ThreadState {
 /// once, from the preload library's constructor. Returns false when there is nothing to do (then
 /// every call below is a no-op).
 /// `environment` is the constructor's envp: before libc's own constructor getenv() finds nothing.
-bool start(const char* const* environment);
+/// `facts` is called whenever a recording begins, here and in a child process that is followed, to
+/// say what else is known of the process.
+bool start(const char* const* environment, void (*facts)());
 
 /// True while this process records. A forked child sees false: the flag lives on a page that fork
 /// wipes.

@@ -78,6 +78,15 @@ enum SessionFlag : uint32_t {
   kFollow = 16,       ///< child processes record too, each into a session of its own
 };
 
+/// --follow: a session that waits for a child process, or serves one. The recording process fills
+/// `fd` (of its own descriptor table: the child opens /proc/RECORDER/fd/FD), a child takes the
+/// session by changing `pid` from 0.
+struct FollowSlot {
+  std::atomic<int32_t> fd;   ///< 0 = empty; published last
+  std::atomic<int32_t> pid;  ///< of the child, as the recording process sees it; 0 = to be had
+};
+inline constexpr uint32_t kFollowSlots = 256;  ///< children recorded at one time
+
 struct SessionHeader {
   uint64_t magic;
   uint32_t chunk_count;
@@ -98,6 +107,11 @@ struct SessionHeader {
   // The self-check of stacks: compared, of them different, and how stacks were found.
   std::atomic<uint64_t> stacks_verified, stacks_different;
   std::atomic<uint64_t> stacks_by_libunwind;
+  // Child processes. Only the main program's session uses these.
+  int32_t recorder_pid;
+  std::atomic<uint32_t> forks_pending;        ///< --follow: children that have not claimed yet
+  std::atomic<uint32_t> children_unrecorded;  ///< without --follow, or when no session was free
+  FollowSlot follow[kFollowSlots];
 };
 static_assert(sizeof(SessionHeader) <= kHeaderBytes);
 static_assert(std::atomic<uint64_t>::is_always_lock_free, "shared between processes");

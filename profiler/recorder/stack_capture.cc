@@ -228,13 +228,20 @@ uint32_t own_frames(void* const* frames, uint32_t count) {
   return first;
 }
 
+/// Threads inside libunwind now. A fork in that moment leaves its locks held in the child.
+std::atomic<uint32_t> g_inside_libunwind{0};
+bool g_libunwind_usable = true;
+
 uint32_t capture_by_libunwind(ThreadState* t) {
-  if (t_tls.in_libunwind) return 0;  // a signal handler that interrupted it
+  // Not again in a signal handler that interrupted it.
+  if (t_tls.in_libunwind || !g_libunwind_usable) return 0;
   session()->stacks_by_libunwind.fetch_add(1, std::memory_order_relaxed);
   t_tls.in_libunwind = true;
+  g_inside_libunwind.fetch_add(1, std::memory_order_relaxed);
   std::atomic_signal_fence(std::memory_order_seq_cst);
   const int walked = unw_backtrace(t->frames, static_cast<int>(kMaxFrames));
   std::atomic_signal_fence(std::memory_order_seq_cst);
+  g_inside_libunwind.fetch_sub(1, std::memory_order_relaxed);
   t_tls.in_libunwind = false;
   if (walked <= 0) return 0;
   auto count = static_cast<uint32_t>(walked);
@@ -281,6 +288,17 @@ uint32_t capture(ThreadState* t, const WalkStart& start) {
 }
 
 }  // namespace
+
+bool stacks_restart() {
+  if (g_buckets == nullptr) return true;
+  // The parent's stacks: zero pages in their place. Unwind rules hold: the code is the same.
+  madvise(static_cast<void*>(g_buckets), kBuckets * sizeof(std::atomic<StackNode*>), MADV_DONTNEED);
+  g_arena.base.store(nullptr, std::memory_order_relaxed);
+  g_arena.used.store(kArenaBytes, std::memory_order_relaxed);
+  g_arena_growing.clear();
+  g_libunwind_usable = g_inside_libunwind.load(std::memory_order_relaxed) == 0;
+  return true;
+}
 
 uint32_t capture_stack(ThreadState* t, const void* hook_frame) {
   if (g_buckets == nullptr || hook_frame == nullptr) return 0;

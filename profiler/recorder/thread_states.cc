@@ -137,6 +137,13 @@ ThreadState* attach_handler() {
   return t;
 }
 
+void thread_states_restart() {
+  g_free_states =
+      nullptr;  // theirs may be half linked; the memory is the parent's, copied on write
+  g_free_states_busy.clear();
+  t_tls = {};
+}
+
 void thread_states_start() { pthread_key_create(&g_thread_key, detach_thread); }
 
 }  // namespace opmeter::recorder

@@ -22,6 +22,7 @@ UNDEFINED = {
     "getauxval", "gettid", "mprotect", "mremap", "fork", "vfork",
     # threads: keys with destructors only; no mutex of libpthread
     "pthread_key_create", "pthread_setspecific", "pthread_getspecific", "pthread_atfork",
+    "__register_atfork",
     # the loader; _dl_find_object (glibc 2.35) finds unwind tables without its lock
     "_dl_find_object",
     "dl_iterate_phdr", "dladdr", "dlerror", "dlopen", "dlsym", "dlvsym", "__tls_get_addr",
