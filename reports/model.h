@@ -37,6 +37,15 @@ struct Counts {
   uint64_t calls = 0, bytes = 0, frees = 0, failed = 0, backing_calls = 0, backing_bytes = 0;
 
   friend bool operator==(const Counts&, const Counts&) = default;
+  Counts& operator+=(const Counts& more) {
+    calls += more.calls;
+    bytes += more.bytes;
+    frees += more.frees;
+    failed += more.failed;
+    backing_calls += more.backing_calls;
+    backing_bytes += more.backing_bytes;
+    return *this;
+  }
 };
 using DomainCounts = std::array<Counts, kDomains>;
 
@@ -72,6 +81,7 @@ struct Stack {
   uint64_t first_run_calls = 0, steady_calls = 0;
   uint64_t first_run_bytes = 0, steady_bytes = 0;
   uint64_t forbidden_calls = 0;  ///< inside opm_forbid scopes
+  uint64_t call_ns = 0;          ///< spent in these calls, where they were timed
   std::string cause;             ///< "" when unknown
   std::vector<std::string> ops;  ///< names of the ops that allocated here, most calls first
   bool cut = false;
@@ -85,12 +95,20 @@ struct Tensor {
   uint64_t bytes = 0;
 };
 
+/// Time spent inside heap calls, releases included, where the recorder timed them.
+struct CallTime {
+  uint64_t total_ns = 0;
+  uint64_t first_run_ns = 0;
+  double steady_per_run_ns = 0;
+};
+
 struct OpAllocations {
   Counts total;  ///< all phases
   Counts first_run;
   PerRun steady_per_run;
   uint64_t largest_bytes = 0;
-  uint64_t pool_growth_bytes = 0;  ///< workspace only
+  uint64_t pool_growth_bytes = 0;   ///< workspace only
+  std::optional<CallTime> call_ns;  ///< heap only
 };
 
 struct OpStackRef {
@@ -111,6 +129,7 @@ struct Op {
   Dist inclusive_ns;
   Dist kernel_ns;
   Dist device_ns;           ///< asynchronous spans on a stream; n = 0 when there are none
+  Dist minor_faults;        ///< children subtracted, steady runs; n = 0 when not recorded
   double share = 0;         ///< of the steady runs' latency
   DomainCounts total{};     ///< every domain, all phases
   OpAllocations alloc;      ///< domain heap
@@ -140,6 +159,14 @@ struct PoolUse {
   uint64_t first_run_largest_bytes = 0, steady_largest_bytes = 0;
 };
 
+/// Mappings that the program made itself (mmap, mremap, sbrk), where they were recorded.
+struct MapUse {
+  Counts total;
+  Counts first_run;
+  PerRun steady_per_run;
+  uint64_t live_peak_bytes = 0, live_end_bytes = 0;
+};
+
 struct TimelinePoint {
   uint64_t t_ns = 0;
   uint64_t live_bytes = 0;  ///< domain heap
@@ -154,6 +181,9 @@ struct Context {
   int cpus = 0;
   int threads = 0;
   std::string allocator, glibc_tunables, model, pool, device, started_at, opmeter_version;
+  std::string scope = "all";  ///< "runs": what happened outside runs was not recorded
+  std::string stopped_at;     ///< the size limit of the trace ended the recording here
+  std::string kept_last;      ///< of a longer recording, the trace keeps only this end
 };
 
 struct Runs {
@@ -177,6 +207,7 @@ struct Allocations {
   PerRun steady_per_run;
   uint64_t live_peak_bytes = 0, live_end_bytes = 0;
   std::optional<double> growth_slope, growth_ci_low, growth_ci_high;  ///< bytes per steady run
+  std::optional<CallTime> call_ns;
   uint64_t temporary_calls = 0;  ///< freed in the run that made them
   uint64_t freed_unknown = 0;    ///< frees of blocks born before the recorder
   uint64_t forbidden_calls = 0;  ///< inside opm_forbid scopes
@@ -190,7 +221,10 @@ struct Allocations {
 
 struct Quality {
   uint64_t lost_events = 0, cut_stacks = 0, unresolved_frames = 0, damaged_blocks = 0;
+  uint64_t gaps = 0;  ///< places where an unknown number of a thread's events is missing
   bool complete = true;
+  /// Heap allocations are estimates from a sample: one every so many bytes in the mean.
+  std::optional<uint64_t> sampled_interval_bytes;
   uint64_t inferred_context = 0;  ///< events charged to the only open run without a token
   uint64_t reused_addresses = 0;  ///< allocations at an address that was still live: lost frees
   uint64_t events = 0;            ///< events analysed
@@ -205,6 +239,7 @@ struct Report {
   std::array<DomainCounts, kPhases> phases{};
   Allocations alloc;
   PoolUse workspace_pool, tensor_pool;
+  MapUse map;
   std::optional<uint64_t> arena_bytes;
   uint64_t plan_misses = 0;
   std::vector<Op> ops;

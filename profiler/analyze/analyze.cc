@@ -31,7 +31,12 @@ Result<reports::Report> analyze(const trace::TraceReader& reader, const AnalyzeO
   const SizeBins bins(options.bins);
   Collector collector(reader.definitions(), bins);
   trace::EventStream events = reader.events();
-  for (trace::Event event; events.next(event);) collector.add(event);
+  uint64_t done = 0;
+  for (auto batch = events.next_batch(); !batch.empty(); batch = events.next_batch()) {
+    collector.add(batch);
+    done += batch.size();
+    if (options.progress) options.progress(done, quality.events);
+  }
   return report_of(collector, reader.definitions(), quality, bins, options);
 }
 
@@ -41,7 +46,15 @@ reports::Report analyze_events(const trace::Definitions& definitions,
                                const AnalyzeOptions& options) {
   const SizeBins bins(options.bins);
   Collector collector(definitions, bins);
-  for (trace::Event event; next(event);) collector.add(event);
+  std::vector<trace::Event> batch;
+  bool more = true;
+  while (more) {
+    batch.clear();
+    while (batch.size() < 1000 && (more = next(batch.emplace_back()))) {
+    }
+    if (!more) batch.pop_back();
+    collector.add(batch);
+  }
   return report_of(collector, definitions, quality, bins, options);
 }
 

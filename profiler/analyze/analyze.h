@@ -28,6 +28,8 @@ struct AnalyzeOptions {
   bool symbolize = true;  ///< false: frames are module+offset
   std::vector<std::string> debug_dirs = {"/usr/lib/debug"};
   std::string trace_path;  ///< for Report::context
+  /// Called now and then with how many of the trace's events are done; may be empty.
+  std::function<void(uint64_t done, uint64_t of)> progress;
 };
 
 /// Analyses a whole trace. Damage is no error: Report::quality tells it. Error kInput when the

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "opmeter/opmeter.h"
+#include "profiler/analyze/facts.h"
 
 namespace opmeter::analyze {
 
@@ -16,13 +17,13 @@ namespace {
 constexpr uint32_t kHeapSpace = 0;
 constexpr size_t kSmallIds = 1 << 16;
 constexpr size_t kMostGrowthEntries = 10'000;
+constexpr size_t kMostOpenSpans = 1 << 20;
 constexpr size_t kMostNesting = 1 << 16;  // damaged input must not eat the memory
 
 /// Pools and the heap share one table of live blocks.
 uint32_t pool_space(uint32_t pool) { return pool + 1 == 0 ? pool : pool + 1; }
 
 size_t index(Domain domain) { return static_cast<size_t>(domain); }
-size_t index(Idle idle) { return static_cast<size_t>(idle); }
 
 Domain domain_of(int32_t opm_domain) {
   switch (opm_domain) {
@@ -42,32 +43,33 @@ Collector::Collector(const trace::Definitions& definitions, const SizeBins& bins
   outside_slot_ = slot_of(kOutsideOp, kNoGraph);
   for (const auto& [id, pool] : definitions.pools) {
     if (id >= kSmallIds) break;
-    if (id >= pool_domains_.size()) pool_domains_.resize(id + 1, Domain::kWorkspace);
-    pool_domains_[id] = domain_of(pool.domain);
+    if (id >= pools_.size()) pools_.resize(id + 1);
+    pools_[id] = {domain_of(pool.domain), pool.name == "naive"};
   }
+  sampling_ = Sampling(fact<uint64_t>(definitions, "sample_bytes").value_or(0));
+  only_runs_ = fact(definitions, "scope") == "runs";
 }
 
 // --- who is who
 // -----------------------------------------------------------------------------------
 
-ThreadState& Collector::thread(uint32_t id) {
-  if (id < small_ids_.size() && small_ids_[id] != nullptr) return *small_ids_[id];
-  if (id >= kSmallIds) {
-    const auto found = large_ids_.find(id);
-    if (found != large_ids_.end()) return *found->second;
-  }
-  threads_.push_back(std::make_unique<ThreadState>());
-  ThreadState* created = threads_.back().get();
-  ledger_.threads.push_back({});
-  created->ledger = &ledger_.threads.back();
-  created->ledger->id = id;
+ThreadState& Collector::find_thread(uint32_t id) {
+  ThreadState* found = nullptr;
   if (id < kSmallIds) {
     if (id >= small_ids_.size()) small_ids_.resize(id + 1, nullptr);
-    small_ids_[id] = created;
-  } else {
-    large_ids_[id] = created;
+    found = small_ids_[id];
+  } else if (const auto large = large_ids_.find(id); large != large_ids_.end()) {
+    found = large->second;
   }
-  return *created;
+  if (found == nullptr) {
+    found = threads_.emplace_back(std::make_unique<ThreadState>()).get();
+    found->ledger = &ledger_.threads.emplace_back();
+    found->ledger->id = id;
+    (id < kSmallIds ? small_ids_[id] : large_ids_[id]) = found;
+  }
+  last_thread_id_ = id;
+  last_thread_ = found;
+  return *found;
 }
 
 uint32_t Collector::graph_index(uint32_t id) {
@@ -85,6 +87,8 @@ uint32_t Collector::slot_of(uint32_t op, uint32_t graph) {
   if (op == kExecutorOp && graph == kNoGraph) op = kOutsideOp;
   if (op == kOutsideOp && graph != kNoGraph) op = kExecutorOp;
   const uint64_t key = uint64_t{graph} << 32 | op;
+  KnownSlot& known = known_slots_[op % known_slots_.size()];
+  if (known.key == key && known.slot != UINT32_MAX) return known.slot;
   const auto [found, added] =
       slot_ids_.try_emplace(key, static_cast<uint32_t>(ledger_.slots.size()));
   if (added) {
@@ -97,6 +101,7 @@ uint32_t Collector::slot_of(uint32_t op, uint32_t graph) {
       slots.push_back(found->second);
     }
   }
+  known = {key, found->second};
   return found->second;
 }
 
@@ -126,36 +131,63 @@ uint32_t Collector::innermost_slot(const OpenRun& run) const {
                                               : ledger_.graphs[run.graph].executor_slot;
 }
 
-Domain Collector::pool_domain(uint32_t pool) const {
-  if (pool < pool_domains_.size()) return pool_domains_[pool];
+Collector::PoolTraits Collector::pool_traits(uint32_t pool) const {
+  if (pool < pools_.size()) return pools_[pool];
   const auto found = definitions_.pools.find(pool);
-  return found == definitions_.pools.end() ? Domain::kWorkspace : domain_of(found->second.domain);
+  if (found == definitions_.pools.end()) return {};
+  return {domain_of(found->second.domain), found->second.name == "naive"};
+}
+
+const Place& Collector::place_of(ThreadState& t) {
+  if (t.place_epoch != epoch_) {
+    Place place = locate(t);
+    if (place.run != nullptr) {
+      place.period = place.run->number;
+      place.charges = &place.run->of(ledger_.slots[place.slot].local);
+      place.tallies = &t.ledger->in_run(place.run->graph, place.run->number);
+    } else {
+      Slot& slot = ledger_.slots[place.slot];
+      place.period = any_run_ ? kOutsidePeriod : kLoadPeriod;
+      place.charges = any_run_ ? &slot.outside : &slot.load;
+      place.tallies = &t.ledger->idle;
+    }
+    t.place = place;
+    t.place_epoch = epoch_;
+  }
+  if (t.place.inferred) ++ledger_.inferred_context;
+  last_slot_ = t.place.slot;
+  return t.place;
 }
 
 /// The thread's own run; else the run it was lent; else the only open run, inferred; else outside.
-Collector::Place Collector::locate(ThreadState& t) {
-  if (t.run != nullptr) return {t.run, innermost_slot(*t.run)};
+Place Collector::locate(ThreadState& t) {
+  Place place;
+  if (t.run != nullptr) {
+    place.run = t.run;
+    place.slot = innermost_slot(*t.run);
+    return place;
+  }
+  const auto in_graph = [&](uint32_t slot) {
+    const uint32_t graph = place.run != nullptr ? place.run->graph : kNoGraph;
+    const Slot& known = ledger_.slots[slot];
+    return known.graph == graph ? slot : slot_of(known.op, graph);
+  };
   if (!t.loans.empty()) {
     const Loan& loan = t.loans.back();
-    OpenRun* run = lent_run(t);
-    const bool current = run != nullptr || (loan.serial == 0 && !loan.stale);
-    if (current) {
-      uint32_t slot = t.frames.size() > loan.base ? t.frames.back().slot : loan.slot;
-      const uint32_t graph = run != nullptr ? run->graph : kNoGraph;
-      if (ledger_.slots[slot].graph != graph) slot = slot_of(ledger_.slots[slot].op, graph);
-      return {run, slot};
+    place.run = lent_run(t);
+    if (place.run != nullptr || (loan.serial == 0 && !loan.stale)) {
+      place.slot = in_graph(t.frames.size() > loan.base ? t.frames.back().slot : loan.slot);
+      return place;
     }
   }
-  OpenRun* only = open_runs_.size() == 1 ? open_runs_.front() : nullptr;
-  if (only != nullptr) ++ledger_.inferred_context;
+  place.run = open_runs_.size() == 1 ? open_runs_.front() : nullptr;
+  place.inferred = place.run != nullptr;
   if (!t.frames.empty()) {
-    uint32_t slot = t.frames.back().slot;
-    const uint32_t graph = only != nullptr ? only->graph : kNoGraph;
-    if (ledger_.slots[slot].graph != graph) slot = slot_of(ledger_.slots[slot].op, graph);
-    return {only, slot};
+    place.slot = in_graph(t.frames.back().slot);
+  } else {
+    place.slot = place.run != nullptr ? innermost_slot(*place.run) : outside_slot_;
   }
-  if (only != nullptr) return {only, innermost_slot(*only)};
-  return {nullptr, outside_slot_};
+  return place;
 }
 
 // --- scopes
@@ -186,7 +218,7 @@ void Collector::begin_run(ThreadState& t, uint64_t id, uint32_t graph_id, uint16
   run->record.hint = hint;
   run->record.exact = exact;
   run->gap_since_ns = now;
-  run->total = {};
+  run->fault_readings = 0;
   ledger_.runs_in_order.emplace_back(graph, run->number);
   open_runs_.push_back(run);
   t.run = run;
@@ -201,20 +233,28 @@ void Collector::end_run(OpenRun& run, uint64_t now, bool seen) {
   run.record.ended = seen;
   run.record.gap_ns += now - run.gap_since_ns;
   run.record.live_end_bytes = ledger_.live_bytes[index(Domain::kHeap)];
-  run.record.heap_calls = run.total[index(Domain::kHeap)].calls;
+  if (run.fault_readings >= 2 && run.last_faults >= run.first_faults) {
+    run.record.minor_faults = run.last_faults - run.first_faults;
+  }
+  DomainCounts total{};
   GraphLedger& graph = ledger_.graphs[run.graph];
-  graph.runs[run.number - 1] = run.record;
-  graph.in_runs.add(run.number, run.total);
   for (const uint32_t local : run.touched) {
     Slot& slot = ledger_.slots[graph.slots[local]];
+    Charges& charges = run.by_slot[local];
     for (size_t d = 0; d < kDomains; ++d) {
-      if (run.by_slot[local][d] != Counts{}) {
-        slot.in_runs[d].add(run.number, run.by_slot[local][d]);
-      }
+      if (charges.counts[d] != Counts{}) slot.in_runs[d].add(run.number, charges.counts[d]);
+      total[d] += charges.counts[d];
+      slot.largest[d] = std::max(slot.largest[d], charges.largest[d]);
+      run.record.largest[d] = std::max(run.record.largest[d], charges.largest[d]);
     }
-    run.by_slot[local] = {};
+    if (charges.call_ns != 0) slot.call_ns.add(run.number, charges.call_ns);
+    run.record.call_ns += charges.call_ns;
+    charges = {};
     run.is_touched[local] = 0;
   }
+  run.record.heap_calls = total[index(Domain::kHeap)].calls;
+  graph.runs[run.number - 1] = run.record;
+  graph.in_runs.add(run.number, total);
   run.touched.clear();
   run.serial = 0;
   run.id = 0;
@@ -246,7 +286,11 @@ void Collector::pop_op(ThreadState& t, uint64_t now) {
     frame.kernel_ns += now - frame.kernel_begin_ns;
   }
   const uint64_t inclusive = now - frame.begin_ns;
-  if (t.frames.size() > base) t.frames.back().children_ns += inclusive;
+  const uint64_t faults = t.faults - std::min(t.faults, frame.faults_begin);
+  if (t.frames.size() > base) {
+    t.frames.back().children_ns += inclusive;
+    if (frame.has_faults) t.frames.back().children_faults += faults;
+  }
   if (t.run != nullptr && t.frames.size() == base) t.run->gap_since_ns = now;
   // Latency is that of the run's thread: what helpers do for an op runs beside it.
   if (!frame.exact || (t.run == nullptr && lent_run(t) != nullptr)) return;
@@ -256,6 +300,7 @@ void Collector::pop_op(ThreadState& t, uint64_t now) {
   if (slot.graph != graph) return;
   slot.add_span(number, inclusive - std::min(inclusive, frame.children_ns), inclusive);
   if (frame.has_kernel) slot.kernel.add(number, frame.kernel_ns);
+  if (frame.has_faults) slot.faults.add(number, faults - std::min(faults, frame.children_faults));
 }
 
 void Collector::attach(ThreadState& t, uint64_t run_id, uint32_t op) {
@@ -310,6 +355,7 @@ void Collector::resync(ThreadState& t, const Event& event) {
 void Collector::replace_process(uint64_t now) {
   for (const auto& t : threads_) drop_scopes(*t, now);
   live_.clear();
+  mapped_.clear();
   spans_.clear();
   ledger_.live_bytes = {};
   timeline_.add(now, 0);
@@ -339,116 +385,110 @@ void Collector::shrink_live(Domain domain, uint64_t bytes) {
 void Collector::insert_block(Domain domain, const LiveBlock& block) {
   if (const auto replaced = live_.insert(block)) {
     ++ledger_.reused_addresses;
-    shrink_live(domain, replaced->bytes);
+    shrink_live(domain, replaced->bytes * replaced->weight);
   }
-  grow_live(domain, block.bytes);
+  grow_live(domain, block.bytes * block.weight);
 }
 
-Counts& Collector::idle_counts(const Place& place, Domain domain) {
-  return ledger_.slots[place.slot]
-      .idle[index(any_run_ ? Idle::kOutside : Idle::kLoad)][index(domain)];
-}
-
-/// One allocation that succeeded: event.bytes from event.stack.
-void Collector::allocation(ThreadState& t, const Place& place, Domain domain, const Event& event) {
+/// One allocation that succeeded: event.bytes from event.stack, which stands for `weight` ones.
+void Collector::allocation(ThreadState& t, const Place& place, Domain domain, const Event& event,
+                           uint32_t weight) {
   const uint64_t bytes = event.bytes;
   const size_t d = index(domain);
-  const bool backing = (event.flags & trace::kBacking) != 0;
-  Slot& slot = ledger_.slots[place.slot];
-  const auto count = [&](Counts& counts) {
-    ++counts.calls;
-    counts.bytes += bytes;
-    if (backing) {
-      ++counts.backing_calls;
-      counts.backing_bytes += bytes;
-    }
-  };
-  Cell& cell = ledger_.cells.at(place.slot, event.stack, bins_.bin(bytes), domain);
-  if (place.run != nullptr) {
-    OpenRun& run = *place.run;
-    count(run.total[d]);
-    count(run.of(slot.local)[d]);
-    cell.add_in_run(run.number, bytes);
-    run.record.largest[d] = std::max(run.record.largest[d], bytes);
-    t.ledger->add_in_run(run.graph, run.number, domain, bytes);
-  } else {
-    const size_t idle = index(any_run_ ? Idle::kOutside : Idle::kLoad);
-    count(ledger_.idle[idle][d]);
-    count(slot.idle[idle][d]);
-    ++cell.idle[idle].calls;
-    cell.idle[idle].bytes += bytes;
+  Charges& charges = *place.charges;
+  Counts& counts = charges.counts[d];
+  counts.calls += weight;
+  counts.bytes += weight * bytes;
+  charges.largest[d] = std::max(charges.largest[d], bytes);
+  Tally& tally = (*place.tallies)[d];
+  tally.calls += weight;
+  tally.bytes += weight * bytes;
+  const uint32_t cell = ledger_.cells.add(place.slot, event.stack, bins_.bin(bytes), domain,
+                                          place.period, weight, bytes);
+  if (domain == Domain::kHeap && bytes > ledger_.largest_bytes) {
+    ledger_.largest_bytes = bytes;
+    ledger_.largest_slot = place.slot;
+    ledger_.largest_stack = event.stack;
   }
-  t.ledger->add(domain, bytes);
-  slot.largest[d] = std::max(slot.largest[d], bytes);
-  if (domain == Domain::kHeap) {
-    if (bytes > ledger_.largest_bytes) {
-      ledger_.largest_bytes = bytes;
-      ledger_.largest_slot = place.slot;
-      ledger_.largest_stack = event.stack;
-    }
-    if (t.forbid_depth > 0) {
-      ++ledger_.forbidden_calls;
-      ++ledger_.forbidden_by_stack[event.stack];
-    }
-  }
-  if (backing) {
-    ++cell.growth_calls;
+  if (event.flags != 0 || t.forbid_depth > 0) rare_facts(t, place, domain, event, weight, cell);
+}
+
+void Collector::rare_facts(ThreadState& t, const Place& place, Domain domain, const Event& event,
+                           uint32_t weight, uint32_t cell_index) {
+  const size_t d = index(domain);
+  Cell& cell = ledger_.cells.cell(cell_index);
+  if ((event.flags & trace::kBacking) != 0) {
+    const uint64_t bytes = weight * event.bytes;
+    place.charges->counts[d].backing_calls += weight;
+    place.charges->counts[d].backing_bytes += bytes;
+    const PoolTraits pool = pool_traits(event.ref);
+    (pool.keeps_nothing ? cell.miss_calls : cell.growth_calls) += weight;
     if (any_run_) {
-      const Domain pool = pool_domain(event.ref);
-      Ledger::Growth& growth = ledger_.growth[index(pool)];
-      ++growth.calls;
+      Ledger::Growth& growth = ledger_.growth[index(pool.domain)];
+      growth.calls += weight;
       growth.sum += bytes;
-      if (growth.bytes.size() < kMostGrowthEntries) growth.bytes.push_back(bytes);
-      if (pool == Domain::kWorkspace) slot.workspace_growth_bytes += bytes;
+      if (growth.bytes.size() < kMostGrowthEntries) growth.bytes.push_back(event.bytes);
+      if (pool.domain == Domain::kWorkspace) {
+        ledger_.slots[place.slot].workspace_growth_bytes += bytes;
+      }
     }
   }
+  if (domain != Domain::kHeap) return;
+  if ((event.flags & trace::kTimed) != 0) {
+    cell.call_ns += uint64_t{weight} * event.duration;
+    time_call(place, event, weight);
+  }
+  if (t.forbid_depth > 0) {
+    ledger_.forbidden_calls += weight;
+    ledger_.forbidden_by_stack[event.stack] += weight;
+  }
+}
+
+/// A heap call, of whatever outcome, that tells how long it took.
+void Collector::time_call(const Place& place, const Event& event, uint64_t weight) {
+  if ((event.flags & trace::kTimed) == 0) return;
+  ledger_.timed = true;
+  place.charges->call_ns += weight * event.duration;
 }
 
 void Collector::failure(const Place& place, Domain domain) {
-  const size_t d = index(domain);
-  if (place.run != nullptr) {
-    ++place.run->total[d].failed;
-    ++place.run->of(ledger_.slots[place.slot].local)[d].failed;
-    return;
-  }
-  ++ledger_.idle[index(any_run_ ? Idle::kOutside : Idle::kLoad)][d].failed;
-  ++idle_counts(place, domain).failed;
+  ++place.charges->counts[index(domain)].failed;
 }
 
-void Collector::release(const Place& place, Domain domain) {
-  const size_t d = index(domain);
-  if (place.run != nullptr) {
-    ++place.run->total[d].frees;
-    ++place.run->of(ledger_.slots[place.slot].local)[d].frees;
-    return;
-  }
-  ++ledger_.idle[index(any_run_ ? Idle::kOutside : Idle::kLoad)][d].frees;
-  ++idle_counts(place, domain).frees;
+void Collector::release(const Place& place, Domain domain, uint64_t weight) {
+  place.charges->counts[index(domain)].frees += weight;
 }
 
 void Collector::free_block(const Place& place, Domain domain, const LiveBlock& block) {
   if (domain == Domain::kHeap && place.run != nullptr && block.run == place.run->serial) {
-    ++ledger_.temporary_calls;
+    ledger_.temporary_calls += block.weight;
   }
-  shrink_live(domain, block.bytes);
+  shrink_live(domain, block.bytes * block.weight);
 }
 
 void Collector::heap_alloc(ThreadState& t, const Event& event) {
-  const Place place = locate(t);
-  if (event.address == 0) return failure(place, Domain::kHeap);
-  allocation(t, place, Domain::kHeap, event);
+  const Place& place = place_of(t);
+  if (event.address == 0) {
+    time_call(place, event, 1);
+    return failure(place, Domain::kHeap);
+  }
+  const uint32_t weight = sampling_.draw(event.bytes);
+  allocation(t, place, Domain::kHeap, event, weight);
   insert_block(Domain::kHeap, {event.address, event.bytes, kHeapSpace,
-                               place.run != nullptr ? place.run->serial : 0});
+                               place.run != nullptr ? place.run->serial : 0, weight});
 }
 
 void Collector::heap_free(ThreadState& t, const Event& event) {
   if (event.address == 0) return;
-  const Place place = locate(t);
-  release(place, Domain::kHeap);
-  if (const auto block = live_.take(event.address, kHeapSpace)) {
+  const Place& place = place_of(t);
+  const auto block = live_.take(event.address, kHeapSpace);
+  const uint64_t weight = block ? block->weight : unknown_free_weight();
+  release(place, Domain::kHeap, weight);
+  time_call(place, event, weight);
+  if (block) {
     free_block(place, Domain::kHeap, *block);
   } else {
-    ++ledger_.freed_unknown;
+    count_unknown_free();
   }
 }
 
@@ -471,16 +511,18 @@ void Collector::give_up_realloc(ThreadState& t) {
   std::erase(reallocating_, &t);
   if (!pending.old) return;
   if (const auto replaced = live_.insert(*pending.old)) {
-    shrink_live(Domain::kHeap, replaced->bytes);
+    shrink_live(Domain::kHeap, replaced->bytes * replaced->weight);
   }
 }
 
 void Collector::realloc_end(ThreadState& t, const Event& event) {
-  const Place place = locate(t);
+  const Place& place = place_of(t);
   if (event.address == 0) {
+    time_call(place, event, 1);
     failure(place, Domain::kHeap);
     return give_up_realloc(t);
   }
+  const uint32_t weight = sampling_.draw(event.bytes);
   std::optional<LiveBlock> old;
   if (t.pending) {
     old = t.pending->old;
@@ -490,17 +532,17 @@ void Collector::realloc_end(ThreadState& t, const Event& event) {
     if (event.address != event.old_address && event.old_address != 0) {
       // Both blocks existed at some moment between the stamps; take the worst one.
       uint64_t& peak = ledger_.peak_bytes[index(Domain::kHeap)];
-      peak = std::max(peak, live_max + event.bytes);
+      peak = std::max(peak, live_max + event.bytes * weight);
     }
   } else if (event.old_address != 0) {
     old = live_.take(event.old_address, kHeapSpace);
   }
-  allocation(t, place, Domain::kHeap, event);
+  allocation(t, place, Domain::kHeap, event, weight);
   const LiveBlock block{event.address, event.bytes, kHeapSpace,
-                        place.run != nullptr ? place.run->serial : 0};
+                        place.run != nullptr ? place.run->serial : 0, weight};
   if (event.old_address != 0) {
-    release(place, Domain::kHeap);
-    if (!old) ++ledger_.freed_unknown;
+    release(place, Domain::kHeap, old ? old->weight : unknown_free_weight());
+    if (!old) count_unknown_free();
   }
   // In place the two never coexist; after a move they did, so the new one is added first.
   const bool moved = event.address != event.old_address;
@@ -510,33 +552,110 @@ void Collector::realloc_end(ThreadState& t, const Event& event) {
 }
 
 void Collector::pool_alloc(ThreadState& t, const Event& event) {
-  const Place place = locate(t);
-  const Domain domain = pool_domain(event.ref);
+  const Place& place = place_of(t);
+  const Domain domain = pool_traits(event.ref).domain;
   if (event.address == 0) return failure(place, domain);
-  allocation(t, place, domain, event);
+  allocation(t, place, domain, event, 1);
   insert_block(domain, {event.address, event.bytes, pool_space(event.ref),
                         place.run != nullptr ? place.run->serial : 0});
 }
 
 void Collector::pool_free(ThreadState& t, const Event& event) {
   if (event.address == 0) return;
-  const Place place = locate(t);
-  const Domain domain = pool_domain(event.ref);
-  release(place, domain);
+  const Place& place = place_of(t);
+  const Domain domain = pool_traits(event.ref).domain;
+  release(place, domain, 1);
   if (const auto block = live_.take(event.address, pool_space(event.ref))) {
     free_block(place, domain, *block);
   }
 }
 
+void Collector::map_alloc(ThreadState& t, const Event& event) {
+  const Place& place = place_of(t);
+  if (event.address == 0) return failure(place, Domain::kMap);
+  allocation(t, place, Domain::kMap, event, 1);
+  grow_live(Domain::kMap, mapped_.map(event.address, event.bytes));
+}
+
+void Collector::map_free(ThreadState& t, const Event& event) {
+  release(place_of(t), Domain::kMap, 1);
+  shrink_live(Domain::kMap, mapped_.unmap(event.address, event.bytes));
+}
+
+// --- other facts
+// ----------------------------------------------------------------------------------
+
+void Collector::read_faults(ThreadState& t, const Event& event) {
+  t.faults = std::max(t.faults, event.address);
+  const size_t base = t.run != nullptr ? t.run_base : 0;
+  if (t.frames.size() > base && !t.frames.back().has_faults) {
+    t.frames.back().has_faults = true;
+    t.frames.back().faults_begin = t.faults;
+  }
+  if (t.run == nullptr) return;
+  if (t.run->fault_readings++ == 0) t.run->first_faults = event.bytes;
+  t.run->last_faults = event.bytes;
+}
+
+void Collector::span_start(ThreadState& t, const Event& event, uint64_t now) {
+  if (spans_.size() >= kMostOpenSpans) return;
+  spans_[event.address] = {slot_of(event.ref, graph_of(t)), t.run != nullptr ? t.run->number : 0,
+                           now, event.bytes != 0};
+}
+
+void Collector::span_end(const Event& event, uint64_t now) {
+  const auto found = spans_.find(event.address);
+  if (found == spans_.end()) return;
+  const Span& span = found->second;
+  if (span.on_stream) ledger_.slots[span.slot].device.add(span.run, now - span.begin_ns);
+  spans_.erase(found);
+}
+
 // --- the pass
 // -------------------------------------------------------------------------------------
 
-void Collector::add(const Event& event) {
+/// Brings what the event will need into the cache. It may guess wrong, never harm.
+void Collector::prefetch(const Event& event) const {
+  switch (event.kind) {
+    case EventKind::kAlloc:
+    case EventKind::kReallocEnd:
+      live_.prefetch(event.address, kHeapSpace);
+      ledger_.cells.prefetch(last_slot_, event.stack, bins_.bin(event.bytes), Domain::kHeap);
+      return;
+    case EventKind::kFree:
+      live_.prefetch(event.address, kHeapSpace);
+      return;
+    case EventKind::kReallocBegin:
+      live_.prefetch(event.old_address, kHeapSpace);
+      return;
+    case EventKind::kPoolAlloc:
+    case EventKind::kPoolFree:
+      live_.prefetch(event.address, pool_space(event.ref));
+      return;
+    default:
+      return;
+  }
+}
+
+void Collector::add(std::span<const Event> events) {
+  if (events.empty()) return;
+  // Enough to cover the latency of memory, few enough for the processor's line buffers.
+  constexpr size_t kAhead = 12;
+  if (ledger_.events == 0) ledger_.first_ns = events.front().time_ns;
+  ledger_.events += events.size();
+  const size_t n = events.size();
+  for (size_t i = 0; i < std::min(kAhead, n); ++i) prefetch(events[i]);
+  for (size_t i = 0; i < n; ++i) {
+    if (i + kAhead < n) prefetch(events[i + kAhead]);
+    handle(events[i]);
+  }
+  ledger_.last_ns = now_ns_;
+}
+
+void Collector::handle(const Event& event) {
   ThreadState& t = thread(event.thread);
   // Times never go back, whatever a damaged file says: differences below rely on it.
   const uint64_t now = now_ns_ = std::max(now_ns_, event.time_ns);
-  if (ledger_.events++ == 0) ledger_.first_ns = now;
-  ledger_.last_ns = now;
   if (t.run != nullptr) ++t.run->record.events;
 
   switch (event.kind) {
@@ -552,10 +671,12 @@ void Collector::add(const Event& event) {
       return pool_alloc(t, event);
     case EventKind::kPoolFree:
       return pool_free(t, event);
-    case EventKind::kOpPush:
-      return push_op(t, event.ref, now, true);
-    case EventKind::kOpPop:
-      return pop_op(t, now);
+    case EventKind::kMapAlloc:
+      return map_alloc(t, event);
+    case EventKind::kMapFree:
+      return map_free(t, event);
+    case EventKind::kFaults:
+      return read_faults(t, event);
     case EventKind::kKernelBegin:
       if (!t.frames.empty() && !t.frames.back().in_kernel) {
         OpFrame& frame = t.frames.back();
@@ -570,6 +691,29 @@ void Collector::add(const Event& event) {
         frame.kernel_ns += now - frame.kernel_begin_ns;
       }
       return;
+    case EventKind::kSpanStart:
+      return span_start(t, event, now);
+    case EventKind::kSpanEnd:
+      return span_end(event, now);
+    case EventKind::kForbidBegin:
+      ++t.forbid_depth;
+      return;
+    case EventKind::kForbidEnd:
+      if (t.forbid_depth > 0) --t.forbid_depth;
+      return;
+    default:
+      change_context(t, event, now);
+      ++epoch_;
+      return;
+  }
+}
+
+void Collector::change_context(ThreadState& t, const Event& event, uint64_t now) {
+  switch (event.kind) {
+    case EventKind::kOpPush:
+      return push_op(t, event.ref, now, true);
+    case EventKind::kOpPop:
+      return pop_op(t, now);
     case EventKind::kRunBegin:
       return begin_run(t, event.run, event.ref, event.api, now, true);
     case EventKind::kRunEnd:
@@ -580,30 +724,10 @@ void Collector::add(const Event& event) {
     case EventKind::kContextDetach:
       if (!t.loans.empty()) t.loans.pop_back();
       return;
-    case EventKind::kSpanStart: {
-      const Place place{t.run, 0};
-      const uint32_t graph = graph_of(t);
-      spans_[event.address] = {slot_of(event.ref, graph),
-                               place.run != nullptr ? place.run->number : 0, now, event.bytes != 0};
-      return;
-    }
-    case EventKind::kSpanEnd: {
-      const auto span = spans_.find(event.address);
-      if (span == spans_.end()) return;
-      const Span& s = span->second;
-      if (s.on_stream) ledger_.slots[s.slot].device.add(s.run, now - s.begin_ns);
-      spans_.erase(span);
-      return;
-    }
-    case EventKind::kForbidBegin:
-      ++t.forbid_depth;
-      return;
-    case EventKind::kForbidEnd:
-      if (t.forbid_depth > 0) --t.forbid_depth;
-      return;
     case EventKind::kThreadExit:
       return drop_scopes(t, now);
     case EventKind::kLost:
+      if (event.bytes == 0) ++ledger_.gaps;
       ledger_.lost_events += event.bytes;
       if (t.run != nullptr) t.run->record.exact = false;
       return give_up_realloc(t);
@@ -614,16 +738,14 @@ void Collector::add(const Event& event) {
     }
     case EventKind::kExec:
       return replace_process(now);
-    case EventKind::kFaults:
-    case EventKind::kMapAlloc:
-    case EventKind::kMapFree:
-      return;
+    default:
+      return;  // of a newer writer
   }
 }
 
 Ledger Collector::finish() {
   for (const auto& t : threads_) drop_scopes(*t, now_ns_);
-  for (Cell& cell : ledger_.cells.cells()) cell.settle();
+  ledger_.cells.settle();
   for (ThreadLedger& thread : ledger_.threads) {
     for (ThreadLedger::InRuns& runs : thread.graphs) runs.settle();
   }

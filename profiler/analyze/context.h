@@ -5,6 +5,7 @@
 #define OPMETER_PROFILER_ANALYZE_CONTEXT_H_
 
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <vector>
 
@@ -25,12 +26,13 @@ struct OpenRun {
   ThreadState* thread = nullptr;
   RunRecord record;
   uint64_t gap_since_ns = 0;  ///< when the last top-level op span ended
-  DomainCounts total{};
-  std::vector<DomainCounts> by_slot;  ///< by Slot::local
-  std::vector<uint32_t> touched;      ///< locals with counts
+  std::deque<Charges> by_slot;    ///< by Slot::local; a deque: places keep pointers into it
+  std::vector<uint32_t> touched;  ///< locals with charges
   std::vector<uint8_t> is_touched;
+  uint32_t fault_readings = 0;  ///< of the process: right after its begin, right before its end
+  uint64_t first_faults = 0, last_faults = 0;
 
-  DomainCounts& of(uint32_t local) {
+  Charges& of(uint32_t local) {
     if (local >= by_slot.size()) {
       by_slot.resize(local + 1);
       is_touched.resize(local + 1);
@@ -53,6 +55,9 @@ struct OpFrame {
   bool in_kernel = false;
   bool has_kernel = false;
   bool exact = true;  ///< its begin was seen
+  bool has_faults = false;
+  uint64_t faults_begin = 0;
+  uint64_t children_faults = 0;
 };
 
 /// A context that another thread lent.
@@ -70,14 +75,27 @@ struct PendingRealloc {
   uint64_t live_max = 0;  ///< highest live bytes meanwhile
 };
 
+/// Whom the heap events of a thread are charged to, until some thread's context changes.
+struct Place {
+  OpenRun* run = nullptr;  ///< null = outside runs
+  uint32_t slot = 0;
+  uint32_t period = kNoPeriod;
+  bool inferred = false;
+  Charges* charges = nullptr;
+  ThreadLedger::Tallies* tallies = nullptr;
+};
+
 struct ThreadState {
   ThreadLedger* ledger = nullptr;
+  Place place;
+  uint64_t place_epoch = 0;  ///< Collector::epoch_ when `place` was right
   std::vector<OpFrame> frames;
   OpenRun* run = nullptr;  ///< begun by this thread
   size_t run_base = 0;     ///< frames below were pushed before the run began
   std::vector<Loan> loans;
   uint32_t forbid_depth = 0;
   std::optional<PendingRealloc> pending;
+  uint64_t faults = 0;  ///< its minor faults at the last reading
 };
 
 }  // namespace opmeter::analyze

@@ -2,7 +2,6 @@
 #include "profiler/analyze/fold.h"
 
 #include <algorithm>
-#include <charconv>
 #include <ctime>
 #include <map>
 #include <set>
@@ -11,6 +10,7 @@
 
 #include "opmeter/opmeter.h"
 #include "profiler/analyze/dist.h"
+#include "profiler/analyze/facts.h"
 #include "profiler/analyze/ops.h"
 #include "profiler/analyze/warmup.h"
 
@@ -24,28 +24,16 @@ namespace {
 constexpr size_t kHeap = static_cast<size_t>(Domain::kHeap);
 constexpr size_t kWorkspace = static_cast<size_t>(Domain::kWorkspace);
 constexpr size_t kTensor = static_cast<size_t>(Domain::kTensor);
+constexpr size_t kMap = static_cast<size_t>(Domain::kMap);
 
 DomainCounts& of(Report& report, Phase phase) { return report.phases[static_cast<size_t>(phase)]; }
-
-std::string text_of(const trace::Definitions& definitions, const std::string& key) {
-  const auto found = definitions.info.find(key);
-  return found == definitions.info.end() ? std::string() : found->second;
-}
-
-template <typename Number>
-std::optional<Number> number_of(const trace::Definitions& definitions, const std::string& key) {
-  const std::string text = text_of(definitions, key);
-  Number value{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (text.empty() || error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
 
 // --- runs
 // -----------------------------------------------------------------------------------------
 
 void fold_runs(const Ledger& ledger, const std::vector<PhaseTable>& tables, Report& report) {
-  std::vector<uint64_t> latencies, gaps;
+  std::vector<uint64_t> latencies, gaps, faults;
+  reports::CallTime call_time;
   std::vector<double> live_ends;
   for (const auto& [graph, number] : ledger.runs_in_order) {
     const RunRecord& run = ledger.graphs[graph].runs[number - 1];
@@ -59,6 +47,7 @@ void fold_runs(const Ledger& ledger, const std::vector<PhaseTable>& tables, Repo
       field = std::max(field, run.largest[domain]);
     };
     if (phase == Phase::kFirst) {
+      call_time.first_run_ns += run.call_ns;
       largest(report.alloc.first_run_largest_bytes, kHeap);
       largest(report.workspace_pool.first_run_largest_bytes, kWorkspace);
       largest(report.tensor_pool.first_run_largest_bytes, kTensor);
@@ -72,12 +61,21 @@ void fold_runs(const Ledger& ledger, const std::vector<PhaseTable>& tables, Repo
     largest(report.workspace_pool.steady_largest_bytes, kWorkspace);
     largest(report.tensor_pool.steady_largest_bytes, kTensor);
     live_ends.push_back(static_cast<double>(run.live_end_bytes));
+    call_time.steady_per_run_ns += static_cast<double>(run.call_ns);
     if (!run.measured()) continue;
     latencies.push_back(run.latency_ns());
     gaps.push_back(run.gap_ns);
+    if (run.minor_faults) faults.push_back(*run.minor_faults);
   }
   report.runs.latency_ns = summarize(std::move(latencies));
   report.runs.gap_ns = summarize(std::move(gaps));
+  report.runs.minor_faults = summarize(std::move(faults));
+  if (ledger.timed) {
+    if (report.runs.steady > 0) {
+      call_time.steady_per_run_ns /= static_cast<double>(report.runs.steady);
+    }
+    report.alloc.call_ns = call_time;  // the total comes with the ops
+  }
   if (const auto slope = theil_sen(live_ends)) {
     report.alloc.growth_slope = slope->slope;
     report.alloc.growth_ci_low = slope->low;
@@ -90,9 +88,11 @@ void fold_runs(const Ledger& ledger, const std::vector<PhaseTable>& tables, Repo
 
 void fold_phases(const Ledger& ledger, const std::vector<PhaseTable>& tables, Report& report) {
   std::array<PerRunSum, kDomains> steady;
-  for (size_t d = 0; d < kDomains; ++d) {
-    of(report, Phase::kLoad)[d] = ledger.idle[static_cast<size_t>(Idle::kLoad)][d];
-    of(report, Phase::kOutside)[d] = ledger.idle[static_cast<size_t>(Idle::kOutside)][d];
+  for (const Slot& slot : ledger.slots) {
+    for (size_t d = 0; d < kDomains; ++d) {
+      of(report, Phase::kLoad)[d] += slot.load.counts[d];
+      of(report, Phase::kOutside)[d] += slot.outside.counts[d];
+    }
   }
   for (size_t g = 0; g < ledger.graphs.size(); ++g) {
     ledger.graphs[g].in_runs.fold(tables[g], [&](Phase phase, uint64_t n, const auto& each) {
@@ -121,6 +121,11 @@ void fold_phases(const Ledger& ledger, const std::vector<PhaseTable>& tables, Re
   };
   pool(report.workspace_pool, kWorkspace);
   pool(report.tensor_pool, kTensor);
+  report.map = {.total = total[kMap],
+                .first_run = first[kMap],
+                .steady_per_run = steady[kMap].per_run(report.runs.steady),
+                .live_peak_bytes = ledger.peak_bytes[kMap],
+                .live_end_bytes = ledger.live_bytes[kMap]};
 }
 
 // --- cells: sizes and stacks
@@ -140,10 +145,10 @@ CellSums sums_of(const Cell& cell, const Ledger& ledger, const std::vector<Phase
     sums.total.calls += n * each.calls;
     sums.total.bytes += n * each.bytes;
   };
-  add(Phase::kLoad, 1, cell.idle[static_cast<size_t>(Idle::kLoad)]);
-  add(Phase::kOutside, 1, cell.idle[static_cast<size_t>(Idle::kOutside)]);
+  add(Phase::kLoad, 1, cell.tally.load);
+  add(Phase::kOutside, 1, cell.tally.outside);
   const uint32_t graph = ledger.slots[cell.slot].graph;
-  if (graph != kNoGraph) cell.in_runs.fold(tables[graph], add);
+  if (graph != kNoGraph) cell.tally.in_runs.fold(tables[graph], add);
   return sums;
 }
 
@@ -174,7 +179,7 @@ class Histogram {
 
 struct StackSums {
   reports::Stack stack;
-  uint64_t growth_calls = 0;
+  uint64_t growth_calls = 0, miss_calls = 0;
   std::map<uint32_t, uint64_t> calls_by_op;
 };
 
@@ -210,7 +215,9 @@ void fold_cells(const Ledger& ledger, const std::vector<PhaseTable>& tables, con
     stack.first_run_bytes += first.bytes;
     stack.steady_calls += steady.calls;
     stack.steady_bytes += steady.bytes;
+    stack.call_ns += cell.call_ns;
     entry.growth_calls += cell.growth_calls;
+    entry.miss_calls += cell.miss_calls;
     entry.calls_by_op[op] += sums.total.calls;
     Tally& in_op = op_stacks[{op, key}];
     in_op.calls += sums.total.calls;
@@ -234,9 +241,10 @@ void fold_cells(const Ledger& ledger, const std::vector<PhaseTable>& tables, con
   if (report.alloc.total.calls > 0) wanted.insert({Domain::kHeap, ledger.largest_stack});
 
   for (auto& [key, entry] : stacks) {
-    // A pool asked for more memory: every call from here served a pool's own request.
-    if (entry.growth_calls == entry.stack.calls && entry.growth_calls > 0) {
-      entry.stack.cause = "pool_growth";
+    // Every call from here served a pool's request: one that keeps what it gets has grown, one
+    // that keeps nothing asks each time.
+    if (entry.growth_calls + entry.miss_calls == entry.stack.calls && entry.stack.calls > 0) {
+      entry.stack.cause = entry.growth_calls >= entry.miss_calls ? "pool_growth" : "pool_miss";
     }
     std::vector<std::pair<uint64_t, uint32_t>> by_calls;
     for (const auto& [op, calls] : entry.calls_by_op) by_calls.emplace_back(calls, op);
@@ -289,21 +297,24 @@ void fold_cells(const Ledger& ledger, const std::vector<PhaseTable>& tables, con
 void fold_threads(const Ledger& ledger, const trace::Definitions& definitions,
                   const std::vector<PhaseTable>& tables, Report& report) {
   for (const ThreadLedger& thread : ledger.threads) {
-    std::array<Tally, kDomains> first{}, steady{};
+    ThreadLedger::Tallies total = thread.idle, first{}, steady{};
     for (size_t g = 0; g < thread.graphs.size(); ++g) {
       thread.graphs[g].series.fold(tables[g], [&](Phase phase, uint64_t n, const auto& each) {
-        if (phase == Phase::kWarmup) return;
-        auto& sums = phase == Phase::kFirst ? first : steady;
-        for (size_t d = 0; d < kDomains; ++d) {
-          sums[d].calls += n * each[d].calls;
-          sums[d].bytes += n * each[d].bytes;
-        }
+        const auto add = [&](ThreadLedger::Tallies& sums) {
+          for (size_t d = 0; d < kDomains; ++d) {
+            sums[d].calls += n * each[d].calls;
+            sums[d].bytes += n * each[d].bytes;
+          }
+        };
+        add(total);
+        if (phase == Phase::kFirst) add(first);
+        if (phase == Phase::kSteady) add(steady);
       });
     }
     const auto info = definitions.threads.find(thread.id);
     for (size_t d = 0; d < kDomains; ++d) {
       // The heap row is always there: a thread that never allocates is a fact worth a line.
-      if (d != kHeap && thread.total[d].calls == 0) continue;
+      if (d != kHeap && total[d].calls == 0) continue;
       reports::Thread row;
       row.id = thread.id;
       if (info != definitions.threads.end()) {
@@ -312,8 +323,8 @@ void fold_threads(const Ledger& ledger, const trace::Definitions& definitions,
       }
       row.role = thread.began_run ? "caller" : thread.attached ? "worker" : "other";
       row.domain = static_cast<Domain>(d);
-      row.calls = thread.total[d].calls;
-      row.bytes = thread.total[d].bytes;
+      row.calls = total[d].calls;
+      row.bytes = total[d].bytes;
       row.first_run_calls = first[d].calls;
       row.steady_calls = steady[d].calls;
       report.threads.push_back(std::move(row));
@@ -330,20 +341,23 @@ void fold_context(const Ledger& ledger, const trace::Definitions& definitions,
   context.trace = options.trace_path;
   context.duration_ns = ledger.last_ns - ledger.first_ns;
   context.command = definitions.command;
-  context.pid = number_of<int64_t>(definitions, "pid").value_or(0);
-  context.host = text_of(definitions, "host");
-  context.cpus = number_of<int>(definitions, "cpus").value_or(0);
+  context.pid = fact<int64_t>(definitions, "pid").value_or(0);
+  context.host = fact(definitions, "host");
+  context.cpus = fact<int>(definitions, "cpus").value_or(0);
   context.threads =
-      number_of<int>(definitions, "threads").value_or(static_cast<int>(ledger.threads.size()));
-  context.allocator = text_of(definitions, "allocator");
-  context.glibc_tunables = text_of(definitions, "glibc_tunables");
-  context.model = text_of(definitions, "model");
-  context.pool = text_of(definitions, "pool");
-  context.device = text_of(definitions, "device");
+      fact<int>(definitions, "threads").value_or(static_cast<int>(ledger.threads.size()));
+  context.allocator = fact(definitions, "allocator");
+  context.glibc_tunables = fact(definitions, "glibc_tunables");
+  context.model = fact(definitions, "model");
+  context.pool = fact(definitions, "pool");
+  context.device = fact(definitions, "device");
   context.started_at = started_at(definitions);
-  context.opmeter_version = text_of(definitions, "opmeter_version");
-  report.arena_bytes = number_of<uint64_t>(definitions, "arena_bytes");
-  report.plan_misses = number_of<uint64_t>(definitions, "plan_misses").value_or(0);
+  context.opmeter_version = fact(definitions, "opmeter_version");
+  if (const std::string scope = fact(definitions, "scope"); !scope.empty()) context.scope = scope;
+  context.stopped_at = fact(definitions, "stopped_at");
+  context.kept_last = fact(definitions, "kept_last");
+  report.arena_bytes = fact<uint64_t>(definitions, "arena_bytes");
+  report.plan_misses = fact<uint64_t>(definitions, "plan_misses").value_or(0);
 }
 
 void fold_quality(const Ledger& ledger, const trace::Definitions& definitions,
@@ -354,7 +368,12 @@ void fold_quality(const Ledger& ledger, const trace::Definitions& definitions,
   out.lost_events = std::max(quality.lost_events, ledger.lost_events);
   for (const auto& [id, stack] : definitions.stacks) out.cut_stacks += stack.cut ? 1 : 0;
   out.damaged_blocks = quality.damaged_blocks;
-  out.complete = quality.complete;
+  out.gaps = ledger.gaps;
+  // Whole only if nothing is missing for whatever reason: a total must not be wrong in silence.
+  out.complete = quality.complete && out.lost_events == 0 && ledger.gaps == 0 &&
+                 report.context.stopped_at.empty() && report.context.kept_last.empty();
+  const auto interval = fact<uint64_t>(definitions, "sample_bytes").value_or(0);
+  if (interval > 0) out.sampled_interval_bytes = interval;
   out.note = quality.note;
   out.inferred_context = ledger.inferred_context;
   out.reused_addresses = ledger.reused_addresses;
@@ -376,7 +395,7 @@ void fold_quality(const Ledger& ledger, const trace::Definitions& definitions,
 
 }  // namespace
 
-RunPhases decide_phases(const std::vector<RunRecord>& runs, std::optional<uint64_t> warmup) {
+RunPhases decide_phases(const std::deque<RunRecord>& runs, std::optional<uint64_t> warmup) {
   RunPhases result;
   std::vector<Phase>& phases = result.phases;
   phases.assign(runs.size(), Phase::kSteady);
@@ -444,6 +463,11 @@ Report fold(const Ledger& ledger, const trace::Definitions& definitions,
   report.alloc.temporary_calls = ledger.temporary_calls;
   report.alloc.freed_unknown = ledger.freed_unknown;
   report.alloc.forbidden_calls = ledger.forbidden_calls;
+  if (report.alloc.call_ns) {
+    for (const reports::Op& op : report.ops) {
+      report.alloc.call_ns->total_ns += op.alloc.call_ns->total_ns;
+    }
+  }
   if (report.alloc.total.calls > 0) {
     report.alloc.largest = {ledger.largest_bytes, names.of(ledger.slots[ledger.largest_slot].op),
                             ledger.largest_stack};

@@ -4,6 +4,7 @@
 #ifndef OPMETER_PROFILER_ANALYZE_FOLD_H_
 #define OPMETER_PROFILER_ANALYZE_FOLD_H_
 
+#include <deque>
 #include <vector>
 
 #include "profiler/analyze/analyze.h"
@@ -22,7 +23,7 @@ struct RunPhases {
 
 /// Run 1 is first. Then in this order: runs that did not end are warm-up; `warmup` given by the
 /// user; OPM_PHASE_* hints; the rest is detected.
-RunPhases decide_phases(const std::vector<RunRecord>& runs, std::optional<uint64_t> warmup);
+RunPhases decide_phases(const std::deque<RunRecord>& runs, std::optional<uint64_t> warmup);
 
 reports::Report fold(const Ledger& ledger, const trace::Definitions& definitions,
                      const trace::TraceQuality& quality, const SizeBins& bins,

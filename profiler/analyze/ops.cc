@@ -28,7 +28,7 @@ std::vector<reports::Tensor> tensors_of(const std::vector<trace::TensorInfo>& in
 
 /// Raw samples of one op from the runs that count.
 struct Spans {
-  std::vector<uint64_t> self, inclusive, kernel, device;
+  std::vector<uint64_t> self, inclusive, kernel, device, faults;
 };
 
 class OpFold {
@@ -38,7 +38,8 @@ class OpFold {
 
   void add(const Slot& slot, reports::Op& op) {
     for (size_t d = 0; d < kDomains; ++d) {
-      for (const DomainCounts& idle : slot.idle) add_times(op.total[d], idle[d], 1);
+      op.total[d] += slot.load.counts[d];
+      op.total[d] += slot.outside.counts[d];
       if (slot.graph == kNoGraph) continue;
       slot.in_runs[d].fold(tables_[slot.graph], [&](Phase phase, uint64_t n, const Counts& each) {
         add_times(op.total[d], each, n);
@@ -46,8 +47,11 @@ class OpFold {
         if (phase == Phase::kFirst) add_times(first_[d], each, n);
       });
     }
-    op.alloc.largest_bytes = std::max(op.alloc.largest_bytes, slot.largest[kHeap]);
-    op.workspace.largest_bytes = std::max(op.workspace.largest_bytes, slot.largest[kWorkspace]);
+    for (const auto* largest : {&slot.largest, &slot.load.largest, &slot.outside.largest}) {
+      op.alloc.largest_bytes = std::max(op.alloc.largest_bytes, (*largest)[kHeap]);
+      op.workspace.largest_bytes = std::max(op.workspace.largest_bytes, (*largest)[kWorkspace]);
+    }
+    call_time_.total_ns += slot.load.call_ns + slot.outside.call_ns;
     op.workspace.pool_growth_bytes += slot.workspace_growth_bytes;
     if (slot.graph == kNoGraph) {
       if (no_runs_) take_all(slot);
@@ -55,6 +59,12 @@ class OpFold {
     }
     steady_runs_ += tables_[slot.graph].runs(Phase::kSteady);
     add_spans(slot, op);
+    slot.call_ns.each([&](uint32_t run, uint64_t ns) {
+      const Phase phase = tables_[slot.graph].of(run);
+      call_time_.total_ns += ns;
+      if (phase == Phase::kFirst) call_time_.first_run_ns += ns;
+      if (phase == Phase::kSteady) call_time_.steady_per_run_ns += static_cast<double>(ns);
+    });
   }
 
   void finish(reports::Op& op, double steady_latency_ns) {
@@ -62,6 +72,10 @@ class OpFold {
       out->total = op.total[d];
       out->first_run = first_[d];
       out->steady_per_run = steady_[d].per_run(steady_runs_);
+    }
+    if (ledger_.timed) {
+      if (steady_runs_ > 0) call_time_.steady_per_run_ns /= static_cast<double>(steady_runs_);
+      op.alloc.call_ns = call_time_;
     }
     double self = 0;
     for (const uint64_t ns : spans_.self) self += static_cast<double>(ns);
@@ -73,6 +87,7 @@ class OpFold {
     op.inclusive_ns = summarize(std::move(spans_.inclusive));
     op.kernel_ns = summarize(std::move(spans_.kernel));
     op.device_ns = summarize(std::move(spans_.device));
+    op.minor_faults = summarize(std::move(spans_.faults));
   }
 
  private:
@@ -81,6 +96,7 @@ class OpFold {
     slot.inclusive_samples().each([&](uint32_t, uint64_t ns) { spans_.inclusive.push_back(ns); });
     slot.kernel.each([&](uint32_t, uint64_t ns) { spans_.kernel.push_back(ns); });
     slot.device.each([&](uint32_t, uint64_t ns) { spans_.device.push_back(ns); });
+    slot.faults.each([&](uint32_t, uint64_t n) { spans_.faults.push_back(n); });
   }
 
   void add_spans(const Slot& slot, reports::Op& op) {
@@ -104,6 +120,7 @@ class OpFold {
     take(slot.inclusive_samples(), spans_.inclusive);
     take(slot.kernel, spans_.kernel);
     take(slot.device, spans_.device);
+    take(slot.faults, spans_.faults);
 
     // Calls per run over steady runs, or over every run when none is steady.
     const bool any_steady = table.runs(Phase::kSteady) > 0;
@@ -117,6 +134,7 @@ class OpFold {
   bool no_runs_;
   std::array<PerRunSum, kDomains> steady_;
   DomainCounts first_{};
+  reports::CallTime call_time_;
   Spans spans_;
   uint64_t steady_runs_ = 0;
   uint64_t measured_runs_ = 0;

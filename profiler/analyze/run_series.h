@@ -8,6 +8,8 @@
 #ifndef OPMETER_PROFILER_ANALYZE_RUN_SERIES_H_
 #define OPMETER_PROFILER_ANALYZE_RUN_SERIES_H_
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -45,7 +47,16 @@ class PhaseTable {
   std::array<std::vector<uint64_t>, reports::kPhases> before_;
 };
 
-/// One value per run; runs without one count as zero. V needs operator==.
+template <typename T>
+void add_to(T& sum, const T& more) {
+  sum += more;
+}
+template <typename T, size_t n>
+void add_to(std::array<T, n>& sum, const std::array<T, n>& more) {
+  for (size_t i = 0; i < n; ++i) sum[i] += more[i];
+}
+
+/// One value per run; runs without one count as zero. V needs == and +=, or is an array of such.
 template <typename V>
 class RunSeries {
  public:
@@ -54,13 +65,18 @@ class RunSeries {
     V each{};                      ///< the value of every one of them
   };
 
+  /// Adds to the value of a run. Runs may overlap in time, so that their values come in turns: the
+  /// segments that are near the end are looked through for the run's own.
   void add(uint32_t run, const V& value) {
-    if (!segments_.empty()) {
-      Segment& back = segments_.back();
-      if (run == back.last + 1 && back.each == value) {
-        back.last = run;
-        return;
-      }
+    const size_t n = segments_.size();
+    for (size_t back = 1; back <= std::min<size_t>(n, kOverlap); ++back) {
+      const size_t i = n - back;
+      if (run > segments_[i].last) break;
+      if (run >= segments_[i].first) return add_inside(i, run, value);
+    }
+    if (n != 0 && run == segments_.back().last + 1 && segments_.back().each == value) {
+      segments_.back().last = run;
+      return;
     }
     segments_.push_back({run, run, value});
   }
@@ -80,34 +96,34 @@ class RunSeries {
   }
 
  private:
+  static constexpr size_t kOverlap = 16;
+
+  /// Segment i holds the run: what stands beside the run in it keeps its value.
+  void add_inside(size_t i, uint32_t run, const V& value) {
+    const Segment whole = segments_[i];
+    Segment own{run, run, whole.each};
+    add_to(own.each, value);
+    std::vector<Segment> parts;
+    if (whole.first < run) parts.push_back({whole.first, run - 1, whole.each});
+    parts.push_back(own);
+    if (run < whole.last) parts.push_back({run + 1, whole.last, whole.each});
+    segments_[i] = parts.front();
+    const auto behind = segments_.begin() + static_cast<ptrdiff_t>(i) + 1;
+    segments_.insert(behind, parts.begin() + 1, parts.end());
+    join(i + parts.size() - 1);
+    join(i);
+  }
+  /// Makes one of segment i and the one before it when they can be.
+  void join(size_t i) {
+    if (i == 0 || i >= segments_.size()) return;
+    Segment& before = segments_[i - 1];
+    const Segment& segment = segments_[i];
+    if (segment.first != before.last + 1 || !(segment.each == before.each)) return;
+    before.last = segment.last;
+    segments_.erase(segments_.begin() + static_cast<ptrdiff_t>(i));
+  }
+
   std::vector<Segment> segments_;
-};
-
-/// Raw samples in order, with the run each belongs to (0 = outside runs).
-class RunSamples {
- public:
-  void add(uint32_t run, uint64_t value) {
-    if (marks_.empty() || marks_.back().run != run) marks_.push_back({run, values_.size()});
-    values_.push_back(value);
-  }
-  /// visit(run, value) in order.
-  template <typename Visit>
-  void each(Visit&& visit) const {
-    for (size_t m = 0; m < marks_.size(); ++m) {
-      const size_t end = m + 1 < marks_.size() ? marks_[m + 1].offset : values_.size();
-      for (size_t i = marks_[m].offset; i < end; ++i) visit(marks_[m].run, values_[i]);
-    }
-  }
-  bool empty() const { return values_.empty(); }
-  size_t size() const { return values_.size(); }
-
- private:
-  struct Mark {
-    uint32_t run;
-    size_t offset;
-  };
-  std::vector<uint64_t> values_;
-  std::vector<Mark> marks_;
 };
 
 }  // namespace opmeter::analyze

@@ -11,13 +11,12 @@ namespace opmeter::analyze {
 SizeBins::SizeBins(std::vector<uint64_t> edges) : edges_(std::move(edges)) {
   // Bin 0 ends at 1 whatever the user says, so an edge there adds nothing.
   std::erase_if(edges_, [](uint64_t edge) { return edge <= 1; });
-}
-
-uint16_t SizeBins::bin(uint64_t bytes) const {
-  if (edges_.empty()) return static_cast<uint16_t>(std::bit_width(bytes));
-  if (bytes == 0) return 0;
-  const auto above = std::upper_bound(edges_.begin(), edges_.end(), bytes);
-  return static_cast<uint16_t>(1 + (above - edges_.begin()));
+  for (size_t width = 0; width < first_.size(); ++width) {
+    const auto narrower = std::count_if(edges_.begin(), edges_.end(), [width](uint64_t edge) {
+      return static_cast<size_t>(std::bit_width(edge)) < width;
+    });
+    first_[width] = static_cast<uint16_t>(1 + narrower);
+  }
 }
 
 uint64_t SizeBins::min_bytes(uint16_t bin) const {

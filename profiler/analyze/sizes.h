@@ -4,6 +4,8 @@
 #ifndef OPMETER_PROFILER_ANALYZE_SIZES_H_
 #define OPMETER_PROFILER_ANALYZE_SIZES_H_
 
+#include <array>
+#include <bit>
 #include <cstdint>
 #include <string_view>
 #include <vector>
@@ -20,13 +22,21 @@ class SizeBins {
   /// Edges in ascending order: [0,1) [1,e0) [e0,e1) ... [eN, 2^64 - 1]. No edges = powers of two.
   explicit SizeBins(std::vector<uint64_t> edges);
 
-  uint16_t bin(uint64_t bytes) const;
+  uint16_t bin(uint64_t bytes) const {
+    const auto width = static_cast<size_t>(std::bit_width(bytes));
+    if (edges_.empty() || width == 0) return static_cast<uint16_t>(width);
+    // Edges of fewer bits lie below: only those of the same width are left to be compared.
+    uint16_t bin = first_[width];
+    while (bin <= edges_.size() && edges_[bin - 1u] <= bytes) ++bin;
+    return bin;
+  }
   uint64_t min_bytes(uint16_t bin) const;
   /// Exclusive, except that the last bin ends at the largest number there is.
   uint64_t max_bytes(uint16_t bin) const;
 
  private:
   std::vector<uint64_t> edges_;
+  std::array<uint16_t, 65> first_{};  // by bits of a size: the lowest bin that it can be in
 };
 
 /// "1K,5K,15K,20K" to bytes (K, M, G = powers of 1024, no suffix = bytes). Error kUsage when an

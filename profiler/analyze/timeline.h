@@ -17,22 +17,12 @@ class Timeline {
  public:
   static constexpr size_t kSteps = 512;
 
-  /// Times ascend.
+  /// Times ascend. Most calls change nothing but the last value: the step is still the same, and
+  /// has been higher.
   void add(uint64_t t_ns, uint64_t live_bytes) {
     last_ = {t_ns, live_bytes};
-    if (points_.empty()) {
-      start_ns_ = t_ns;
-    }
-    uint64_t step = (std::max(t_ns, start_ns_) - start_ns_) >> shift_;
-    while (step >= kSteps) {
-      halve();
-      step = (t_ns - start_ns_) >> shift_;
-    }
-    if (points_.empty() || step != step_of(points_.back())) {
-      points_.push_back(last_);
-    } else if (live_bytes > points_.back().live_bytes) {
-      points_.back() = last_;
-    }
+    if (t_ns < step_end_ns_ && live_bytes <= step_peak_) return;
+    add_point();
   }
 
   /// The highest point of each step in order, and the last value.
@@ -43,6 +33,18 @@ class Timeline {
   }
 
  private:
+  void add_point() {
+    if (points_.empty()) start_ns_ = last_.t_ns;
+    while (step_of(last_) >= kSteps) halve();
+    if (points_.empty() || step_of(last_) != step_of(points_.back())) {
+      points_.push_back(last_);
+    } else if (last_.live_bytes > points_.back().live_bytes) {
+      points_.back() = last_;
+    }
+    step_peak_ = points_.back().live_bytes;
+    step_end_ns_ = start_ns_ + ((step_of(points_.back()) + 1) << shift_);
+  }
+
   uint64_t step_of(const reports::TimelinePoint& point) const {
     return (std::max(point.t_ns, start_ns_) - start_ns_) >> shift_;
   }
@@ -63,6 +65,8 @@ class Timeline {
   std::vector<reports::TimelinePoint> points_;
   reports::TimelinePoint last_{};
   uint64_t start_ns_ = 0;
+  uint64_t step_end_ns_ = 0;  // of the last point's step
+  uint64_t step_peak_ = 0;
   int shift_ = 10;  // first step 1.024 us
 };
 
