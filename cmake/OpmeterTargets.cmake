@@ -32,7 +32,7 @@ endfunction()
 function(opmeter_zone_a_target target)
   set(OPMETER_SANITIZE "")
   opmeter_target(${target})
-  target_include_directories(${target} PUBLIC "${PROJECT_SOURCE_DIR}")
+  target_include_directories(${target} PUBLIC "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>")
   target_compile_options(${target} PRIVATE
     -fno-exceptions -fno-rtti -fno-threadsafe-statics -fasynchronous-unwind-tables -fno-builtin-malloc
     -ftls-model=initial-exec)
