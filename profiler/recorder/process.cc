@@ -92,7 +92,8 @@ void after_fork_in_child() {
   }
   g_session = session;
   modules_restart();
-  if (stacks_restart()) begin();
+  stacks_restart();
+  begin();
 }
 
 }  // namespace
