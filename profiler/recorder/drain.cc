@@ -18,15 +18,17 @@ namespace opmeter::recorder {
 using trace::Event;
 using trace::EventKind;
 
-Result<Session> Session::create(uint64_t buffer_bytes, uint32_t flags) {
+Result<Session> Session::create(uint64_t buffer_bytes, uint32_t flags, Pages pages) {
   const auto chunks = static_cast<uint32_t>(
       std::clamp<uint64_t>((buffer_bytes + kChunkBytes - 1) / kChunkBytes, 4, 1u << 16));
   const size_t bytes = session_bytes(chunks);
   const int fd = memfd_create("opmeter-session", MFD_CLOEXEC);
-  // Allocated at once: a page that cannot be had must fail here, not as SIGBUS in the program under
-  // test.
-  if (fd < 0 || posix_fallocate(fd, 0, static_cast<off_t>(bytes)) != 0) {
-    const std::string why = std::strerror(errno);
+  const auto grow = pages == Pages::kNow ? posix_fallocate64 : [](int file, off64_t, off64_t size) {
+    return ftruncate64(file, size) == 0 ? 0 : errno;
+  };
+  const int error = fd < 0 ? errno : grow(fd, 0, static_cast<off64_t>(bytes));
+  if (error != 0) {
+    const std::string why = std::strerror(error);
     if (fd >= 0) close(fd);
     return unavailable_error(fmt::format(
         "cannot get {} MiB of shared memory: {}; try a smaller --buffer", bytes >> 20, why));
@@ -41,6 +43,7 @@ Result<Session> Session::create(uint64_t buffer_bytes, uint32_t flags) {
   auto* header = new (at) SessionHeader{};
   header->chunk_count = chunks;
   header->flags = flags;
+  header->recorder_pid = getpid();
   header->magic = kSessionMagic;
   return Session(fd, header);
 }

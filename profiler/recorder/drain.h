@@ -19,14 +19,18 @@ namespace opmeter::recorder {
 /// The session file, mapped. Movable; unmapped and closed at the end of its life.
 class Session {
  public:
+  /// Whether the memory is allocated at once, so that a page which cannot be had fails here and not
+  /// as SIGBUS in the program under test; or as it is used, for spares that may never be.
+  enum class Pages { kNow, kWhenUsed };
   /// `buffer_bytes` of ring memory (rounded up to chunks, at least 4). Error kUnavailable when the
   /// kernel refuses.
-  static Result<Session> create(uint64_t buffer_bytes, uint32_t flags);
+  static Result<Session> create(uint64_t buffer_bytes, uint32_t flags, Pages pages = Pages::kNow);
   Session(Session&& other) noexcept;
   Session& operator=(Session&&) = delete;
   ~Session();
 
   SessionHeader* header() const { return header_; }
+  int fd() const { return fd_; }
   /// What the program under test opens (environment OPMETER_SESSION); valid while this process
   /// lives.
   std::string path() const;

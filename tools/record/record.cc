@@ -17,10 +17,12 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <thread>
+#include <optional>
 
 #include "profiler/recorder/clock.h"
 #include "profiler/recorder/drain.h"
+#include "tools/record/followers.h"
+#include "tools/record/trace_facts.h"
 
 namespace opmeter::tools {
 namespace {
@@ -28,12 +30,15 @@ namespace {
 namespace fs = std::filesystem;
 
 volatile sig_atomic_t g_forward_to = 0;
+volatile sig_atomic_t g_interrupted = 0;
 
 /// SIGINT and SIGQUIT from the terminal reach the program by its process group; others are passed
 /// on.
 void forward(int signal) {
   if (g_forward_to > 0) kill(static_cast<pid_t>(g_forward_to), signal);
 }
+
+void interrupt(int) { g_interrupted = 1; }
 
 /// Signals while the program runs: the recorder must outlive it to drain what is left.
 class SignalForwarding {
@@ -47,6 +52,15 @@ class SignalForwarding {
   ~SignalForwarding() {
     restore_in_child();
     g_forward_to = 0;
+  }
+  /// The program is gone, children that are followed may still run: any signal ends the wait.
+  void program_ended() {
+    g_forward_to = 0;
+    struct sigaction action {};
+    action.sa_handler = interrupt;
+    for (const int signal : {SIGINT, SIGQUIT, SIGTERM, SIGHUP}) {
+      sigaction(signal, &action, nullptr);
+    }
   }
   void restore_in_child() const {
     const int signals[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP};
@@ -64,13 +78,6 @@ class SignalForwarding {
   }
   struct sigaction old_[4]{};
 };
-
-std::string read_first_line(const std::string& path) {
-  std::ifstream in(path);
-  std::string line;
-  std::getline(in, line);
-  return line;
-}
 
 void set_environment(const std::string& preload, const std::string& session) {
   const char* old = getenv("LD_PRELOAD");
@@ -132,18 +139,8 @@ std::string why_not_recorded(const std::string& program) {
   return fmt::format("{} is statically linked: no loader, so LD_PRELOAD has no effect", program);
 }
 
-/// The output file's name: "%p" stands for the process id of the program.
-std::string expand_output(const std::string& wanted, pid_t pid) {
-  std::string name = wanted.empty() ? "opmeter.%p.opm" : wanted;
-  const std::string number = std::to_string(pid);
-  for (size_t at = 0; (at = name.find("%p", at)) != std::string::npos; at += number.size()) {
-    name.replace(at, 2, number);
-  }
-  return name;
-}
-
 /// Waits for the child, draining meanwhile. Returns the wait status.
-int drain_until_exit(pid_t child, recorder::Drain& drain) {
+int drain_until_exit(pid_t child, recorder::Drain& drain, Followers* followers) {
   const int pidfd = static_cast<int>(syscall(SYS_pidfd_open, child, 0));
   uint64_t next_names_ns = 0;
   int pause_ms = 1;
@@ -151,15 +148,13 @@ int drain_until_exit(pid_t child, recorder::Drain& drain) {
   for (;;) {
     const pid_t done = waitpid(child, &status, WNOHANG);
     if (done == child || (done < 0 && errno != EINTR)) break;
-    const uint64_t taken = drain.pass();
+    uint64_t taken = drain.pass();
+    if (followers != nullptr) taken += followers->pass();
     // Thread names may be set after the first allocation: look again now and then.
     const uint64_t now = recorder::clock_ns(CLOCK_MONOTONIC);
     if (now >= next_names_ns) {
       next_names_ns = now + 100'000'000;
-      for (const auto& [id, tid] : drain.threads()) {
-        const std::string name = read_first_line(fmt::format("/proc/{}/task/{}/comm", child, tid));
-        if (!name.empty()) drain.name_thread(id, name);
-      }
+      refresh_thread_names(drain, child);
     }
     if (taken > 1000) {
       pause_ms = 1;
@@ -171,25 +166,11 @@ int drain_until_exit(pid_t child, recorder::Drain& drain) {
     } else {
       usleep(static_cast<useconds_t>(pause_ms) * 1000);
     }
-    pause_ms = taken == 0 ? std::min(pause_ms * 2, 8) : 1;
+    // Children wait for a spare session: look more often.
+    pause_ms = taken == 0 ? std::min(pause_ms * 2, followers != nullptr ? 2 : 8) : 1;
   }
   if (pidfd >= 0) close(pidfd);
   return status;
-}
-
-void define_context(trace::TraceWriter& writer, const RecordOptions& options, pid_t pid,
-                    double ns_per_tick) {
-  char host[256] = {};
-  gethostname(host, sizeof host - 1);
-  writer.define_command(options.command);
-  writer.define_info("pid", std::to_string(pid));
-  writer.define_info("host", host);
-  writer.define_info("cpus", std::to_string(std::thread::hardware_concurrency()));
-  writer.define_info("opmeter_version", OPMETER_VERSION);
-  writer.define_info("ns_per_tick", fmt::format("{:.12g}", ns_per_tick));
-  writer.define_info("stacks", options.no_stacks ? "none" : "full");
-  const char* tunables = getenv("GLIBC_TUNABLES");
-  writer.define_info("glibc_tunables", tunables != nullptr ? tunables : "");
 }
 
 }  // namespace
@@ -235,6 +216,8 @@ Result<RecordOutcome> record(const RecordOptions& options) {
   if (options.free_stacks) flags |= recorder::kFreeStacks;
   if (options.no_stacks) flags |= recorder::kNoStacks;
   if (options.verify_stacks) flags |= recorder::kVerifyStacks;
+  if (options.maps) flags |= recorder::kMapCalls;
+  if (options.follow) flags |= recorder::kFollow;
   Result<recorder::Session> session = recorder::Session::create(options.buffer_bytes, flags);
   if (!session) return session.error();
   const double ns_per_tick = recorder::calibrate_ns_per_tick(5);
@@ -250,8 +233,13 @@ Result<RecordOutcome> record(const RecordOptions& options) {
     close(go[1]);
     return unavailable_error(fmt::format("pipe: {}", why));
   }
+  std::optional<Followers> followers;
+  if (options.follow) {
+    followers.emplace(session->header(), options, ns_per_tick);
+    if (const Status spare = followers->start(); !spare) return spare.error();
+  }
   const std::string session_path = session->path();
-  const SignalForwarding signals;
+  SignalForwarding signals;
   const pid_t child = fork();
   if (child == 0) {
     signals.restore_in_child();
@@ -290,12 +278,13 @@ Result<RecordOutcome> record(const RecordOptions& options) {
     return writer.error();
   }
   writer->set_tick_shift(trace::coarse_tick_shift(ns_per_tick));
-  define_context(*writer, options, child, ns_per_tick);
+  writer->define_command(options.command);
+  define_facts(*writer, options, child, ns_per_tick);
   recorder::Drain drain(session->header(), &*writer);
   (void)!write(go[1], "g", 1);
   close(go[1]);
 
-  const int status = drain_until_exit(child, drain);
+  const int status = drain_until_exit(child, drain, followers ? &*followers : nullptr);
   drain.finish();
   int exec_error = 0;
   const bool exec_failed = read(failed[0], &exec_error, sizeof exec_error) == sizeof exec_error;
@@ -321,6 +310,15 @@ Result<RecordOutcome> record(const RecordOptions& options) {
     outcome.note = finished.error().message;
   } else if (!outcome.recorded) {
     outcome.note = "nothing recorded because " + why_not_recorded(program);
+  }
+  outcome.children_unrecorded = session->header()->children_unrecorded.load();
+  outcome.followed = options.follow;
+  if (followers) {
+    signals.program_ended();
+    while (!g_interrupted && followers->running()) {
+      if (followers->pass() == 0) usleep(2000);
+    }
+    outcome.children = followers->finish();
   }
   return outcome;
 }

@@ -20,8 +20,20 @@ struct RecordOptions {
   bool free_stacks = false;
   bool no_stacks = false;
   bool verify_stacks = false;  ///< self-check: each stack against a libunwind cursor walk (slow)
+  bool maps = false;           ///< the program's own mmap, munmap, mremap, brk, sbrk: domain map
+  bool follow = false;         ///< child processes too, each into a file of its own
   uint64_t buffer_bytes = 64ull << 20;
   bool discard_stdout = false;  ///< the program's standard output goes nowhere (profile --json)
+};
+
+/// A child process that was followed.
+struct ChildOutcome {
+  int32_t pid = 0;
+  std::string output;
+  uint64_t events = 0;
+  uint64_t lost_events = 0;
+  bool still_running = false;  ///< the wait for it was interrupted
+  std::string note;            ///< as below
 };
 
 struct RecordOutcome {
@@ -33,8 +45,11 @@ struct RecordOutcome {
   uint64_t file_bytes = 0;
   uint64_t lost_events = 0;
   uint64_t stacks_verified = 0, stacks_different = 0;  ///< of the self-check
-  uint64_t stacks_by_libunwind = 0;  ///< walks that our own unwind rules did not reach
-  bool recorded = false;             ///< the program loaded the interposer
+  uint64_t stacks_by_libunwind = 0;    ///< walks that our own unwind rules did not reach
+  bool recorded = false;               ///< the program loaded the interposer
+  std::vector<ChildOutcome> children;  ///< in the order of their appearance
+  bool followed = false;               ///< --follow was asked for
+  uint64_t children_unrecorded = 0;    ///< processes that had our environment and no session
   std::string
       note;  ///< one line when something is missing: why nothing was recorded, a write that failed
 };

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "tools/cli/console.h"
 
 namespace opmeter::tools {
@@ -14,6 +16,10 @@ void add_record_options(Arguments& arguments, RecordWords& words) {
   arguments.flag("--free-stacks", words.free_stacks, "record the call stacks of frees too");
   arguments.flag("--verify-stacks", words.verify_stacks,
                  "self-check, slow: compare each stack with a walk by libunwind");
+  arguments.flag("--map", words.maps,
+                 "record the program's own mmap, munmap, mremap, brk and sbrk calls too");
+  arguments.flag("--follow", words.follow,
+                 "record child processes too, each into a file of its own");
   arguments.text("--buffer", words.buffer, "SIZE",
                  "memory between program and writer (default 64M)");
 }
@@ -25,9 +31,25 @@ RecordOptions to_record_options(const RecordWords& words, const CommonOptions& c
   options.no_stacks = words.stacks == "none";
   options.free_stacks = words.free_stacks;
   options.verify_stacks = words.verify_stacks;
+  options.maps = words.maps;
+  options.follow = words.follow;
   options.buffer_bytes = parse_size(words.buffer, "--buffer");
   return options;
 }
+
+namespace {
+
+/// The first few files' names.
+std::string files_of(const std::vector<ChildOutcome>& children) {
+  constexpr size_t kShown = 4;
+  std::string names;
+  for (size_t i = 0; i < std::min(children.size(), kShown); ++i) {
+    names += (i == 0 ? "" : ", ") + children[i].output;
+  }
+  return children.size() > kShown ? names + ", ..." : names;
+}
+
+}  // namespace
 
 void say_outcome(const RecordOutcome& outcome, bool quiet) {
   if (!outcome.note.empty()) say(outcome.note);
@@ -39,7 +61,32 @@ void say_outcome(const RecordOutcome& outcome, bool quiet) {
     say(fmt::format("{} stacks compared with a walk by libunwind: {} different",
                     outcome.stacks_verified, outcome.stacks_different));
   }
+  for (const ChildOutcome& child : outcome.children) {
+    if (!child.note.empty()) say(child.note);
+    if (child.still_running) {
+      say(fmt::format("process {} still runs; {} holds what it did until now", child.pid,
+                      child.output));
+    }
+    if (child.lost_events > 0) {
+      say(fmt::format("{}: {} events were lost", child.output, child.lost_events));
+    }
+  }
   if (quiet) return;
+  if (outcome.children_unrecorded > 0) {
+    say(fmt::format("{} not recorded; {}",
+                    outcome.children_unrecorded == 1
+                        ? "a child process was"
+                        : fmt::format("{} child processes were", outcome.children_unrecorded),
+                    outcome.followed ? "no session was free, or they cannot reach this process"
+                                     : "--follow records each into a file of its own"));
+  }
+  if (!outcome.children.empty()) {
+    say(fmt::format("followed {}: {}",
+                    outcome.children.size() == 1
+                        ? "a child process"
+                        : fmt::format("{} child processes", outcome.children.size()),
+                    files_of(outcome.children)));
+  }
   say(fmt::format("{}: {} events, {}, {} lost; next: opmeter report {}", outcome.output,
                   outcome.events, human_bytes(outcome.file_bytes), outcome.lost_events,
                   outcome.output));

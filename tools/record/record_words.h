@@ -14,6 +14,8 @@ struct RecordWords {
   std::string stacks = "full";  ///< full | none
   bool free_stacks = false;
   bool verify_stacks = false;
+  bool maps = false;
+  bool follow = false;
   std::string buffer = "64M";
 };
 
