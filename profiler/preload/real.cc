@@ -44,6 +44,11 @@ const RealFunctions* real() {
   look_up(g_real.mremap, "mremap");
   look_up(g_real.brk, "brk");
   look_up(g_real.sbrk, "sbrk");
+  look_up(g_real.execve, "execve");
+  look_up(g_real.execv, "execv");
+  look_up(g_real.execvp, "execvp");
+  look_up(g_real.execvpe, "execvpe");
+  look_up(g_real.fexecve, "fexecve");
   // These two fail on most C libraries of today; dlerror() gives the message's memory back at once.
   look_up(g_real.free_sized, "free_sized");
   look_up(g_real.free_aligned_sized, "free_aligned_sized");

@@ -30,6 +30,11 @@ struct RealFunctions {
   void* (*mremap)(void*, size_t, size_t, int, ...);
   int (*brk)(void*);
   void* (*sbrk)(intptr_t);
+  int (*execve)(const char*, char* const*, char* const*);
+  int (*execv)(const char*, char* const*);
+  int (*execvp)(const char*, char* const*);
+  int (*execvpe)(const char*, char* const*, char* const*);
+  int (*fexecve)(int, char* const*, char* const*);
 };
 
 /// The functions, looked up by the first caller. Null while that look-up itself is running on some

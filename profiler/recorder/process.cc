@@ -6,6 +6,7 @@
 #include <cstring>
 #include <new>
 
+#include "profiler/recorder/exec.h"
 #include "profiler/recorder/follow.h"
 #include "profiler/recorder/internal.h"
 #include "profiler/recorder/modules.h"
@@ -130,6 +131,30 @@ bool start(const char* const* environment, void (*facts)()) {
   g_facts = facts;
   begin();
   return true;
+}
+
+namespace {
+
+/// Not so in a child of vfork, which calls exec on its own behalf in this process's memory.
+bool is_owner() {
+  return recording() && g_session->owner_pid.load(std::memory_order_relaxed) ==
+                            static_cast<int32_t>(syscall(SYS_getpid));
+}
+
+}  // namespace
+
+void exec_begins(const char* path) {
+  const KeepErrno keep;
+  if (path == nullptr || !is_owner()) return;
+  const size_t length = strnlen(path, sizeof g_session->exec_path - 1);
+  std::memcpy(g_session->exec_path, path, length);
+  g_session->exec_path[length] = 0;
+  g_session->execs.fetch_add(1);
+}
+
+void exec_failed() {
+  const KeepErrno keep;
+  if (is_owner()) g_session->execs.fetch_sub(1);
 }
 
 }  // namespace opmeter::recorder

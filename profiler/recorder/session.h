@@ -112,6 +112,10 @@ struct SessionHeader {
   std::atomic<uint32_t> forks_pending;        ///< --follow: children that have not claimed yet
   std::atomic<uint32_t> children_unrecorded;  ///< without --follow, or when no session was free
   FollowSlot follow[kFollowSlots];
+  // What replaces this process: exec calls that have not failed, and the path of the last. As many
+  // images as this and one more came, or the last one did not load the interposer.
+  std::atomic<uint32_t> execs;
+  char exec_path[512];
 };
 static_assert(sizeof(SessionHeader) <= kHeaderBytes);
 static_assert(std::atomic<uint64_t>::is_always_lock_free, "shared between processes");

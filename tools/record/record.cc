@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -48,6 +49,7 @@ class SignalForwarding {
     install(SIGQUIT, SIG_IGN, 1);
     install(SIGTERM, forward, 2);
     install(SIGHUP, forward, 3);
+    install(SIGXFSZ, SIG_IGN, 4);  // a file that may not grow is a write that fails
   }
   ~SignalForwarding() {
     restore_in_child();
@@ -63,8 +65,8 @@ class SignalForwarding {
     }
   }
   void restore_in_child() const {
-    const int signals[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP};
-    for (int i = 0; i < 4; ++i) sigaction(signals[i], &old_[i], nullptr);
+    const int signals[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGXFSZ};
+    for (int i = 0; i < 5; ++i) sigaction(signals[i], &old_[i], nullptr);
   }
   SignalForwarding(const SignalForwarding&) = delete;
   SignalForwarding& operator=(const SignalForwarding&) = delete;
@@ -76,7 +78,7 @@ class SignalForwarding {
     action.sa_flags = SA_RESTART;
     sigaction(signal, &action, &old_[slot]);
   }
-  struct sigaction old_[4]{};
+  struct sigaction old_[5]{};
 };
 
 void set_environment(const std::string& preload, const std::string& session) {
@@ -101,17 +103,35 @@ std::string resolve_program(const std::string& name) {
   }
 }
 
+/// The program that the kernel starts for a script's first line; "" when that has none.
+std::string interpreter_of(const std::string& program) {
+  const std::string line = read_first_line(program);
+  if (!line.starts_with("#!")) return "";
+  const size_t begin = line.find_first_not_of(" \t", 2);
+  if (begin == std::string::npos) return "";
+  return line.substr(begin, line.find_first_of(" \t", begin) - begin);
+}
+
 /// Why the dynamic loader did not load the interposer into `program`, as far as its file tells.
 std::string why_not_recorded(const std::string& program) {
   struct stat st {};
   if (stat(program.c_str(), &st) == 0 && (st.st_mode & (S_ISUID | S_ISGID)) != 0) {
     return fmt::format("{} is a set-id program, for which the loader ignores LD_PRELOAD", program);
   }
+  if (getxattr(program.c_str(), "security.capability", nullptr, 0) > 0) {
+    return fmt::format("{} has file capabilities, with which the loader ignores LD_PRELOAD",
+                       program);
+  }
+  if (const std::string interpreter = interpreter_of(program);
+      !interpreter.empty() && interpreter_of(interpreter).empty()) {
+    return fmt::format("{} is a script: {}", program, why_not_recorded(interpreter));
+  }
   std::ifstream in(program, std::ios::binary);
   Elf64_Ehdr header{};
   in.read(reinterpret_cast<char*>(&header), sizeof header);
   if (!in || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) {
-    return fmt::format("{} ended before its interpreter loaded the interposer", program);
+    return fmt::format("{} is no ELF program, and none came of it that loads the interposer",
+                       program);
   }
   if (header.e_ident[EI_CLASS] != ELFCLASS64) {
     return fmt::format("{} is a 32-bit program and the interposer is a 64-bit library", program);
@@ -137,6 +157,13 @@ std::string why_not_recorded(const std::string& program) {
     }
   }
   return fmt::format("{} is statically linked: no loader, so LD_PRELOAD has no effect", program);
+}
+
+/// The program was recorded until it started `path` in its place, and nothing came of that.
+std::string why_recording_ended(const std::string& path) {
+  const std::string program = resolve_program(path);
+  return fmt::format("nothing recorded of {}, which replaced the program, because {}", path,
+                     program.empty() ? "its file is gone" : why_not_recorded(program));
 }
 
 /// Waits for the child, draining meanwhile. Returns the wait status.
@@ -310,6 +337,8 @@ Result<RecordOutcome> record(const RecordOptions& options) {
     outcome.note = finished.error().message;
   } else if (!outcome.recorded) {
     outcome.note = "nothing recorded because " + why_not_recorded(program);
+  } else if (session->header()->execs.load() >= session->header()->images.load()) {
+    outcome.note = why_recording_ended(session->header()->exec_path);
   }
   outcome.children_unrecorded = session->header()->children_unrecorded.load();
   outcome.followed = options.follow;

@@ -9,16 +9,12 @@
 #include <thread>
 
 namespace opmeter::tools {
-namespace {
-
 std::string read_first_line(const std::string& path) {
   std::ifstream in(path);
   std::string line;
   std::getline(in, line);
   return line;
 }
-
-}  // namespace
 
 std::string expand_output(const std::string& wanted, pid_t pid) {
   std::string name = wanted.empty() ? "opmeter.%p.opm" : wanted;

@@ -20,6 +20,9 @@ std::string expand_output(const std::string& wanted, pid_t pid);
 void define_facts(trace::TraceWriter& writer, const RecordOptions& options, pid_t pid,
                   double ns_per_tick);
 
+/// "" when there is no such file.
+std::string read_first_line(const std::string& path);
+
 /// Threads may be named after their first allocation: looks again, through /proc.
 void refresh_thread_names(recorder::Drain& drain, pid_t pid);
 
