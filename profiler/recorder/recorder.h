@@ -26,8 +26,9 @@ inline constexpr uint32_t kMaxOpenPools = 16;
 inline constexpr uint32_t kMaxContexts = 16;
 inline constexpr uint32_t kMaxFrames = 4096;  ///< deeper stacks are cut and flagged
 inline constexpr uint32_t kMaxWalkWords = 8192;
-inline constexpr uint32_t kCachedStacks = 2048;        ///< per thread, a power of two
-inline constexpr size_t kMaxPayloadBytes = 48 * 1024;  ///< of one definition: fits a chunk
+inline constexpr uint32_t kLayoutSets = 512, kLayoutWays = 4;  ///< per thread, powers of two
+inline constexpr uint32_t kNearbyStacks = 8192;                ///< per thread, a power of two
+inline constexpr size_t kMaxPayloadBytes = 48 * 1024;          ///< of one definition: fits a chunk
 
 /// What a thread works for: its own open run, or a token's.
 struct ThreadContext {
@@ -36,15 +37,19 @@ struct ThreadContext {
   uint32_t depth = 0;  ///< open ops, may exceed kMaxOpenOps
 };
 
-/// A whole stack that this thread has walked: right again when the start and all words are the same
-/// again.
-struct CachedStack {
+struct StackNode;
+
+/// See stack_layouts.h.
+struct StackLayout {
   WalkStart start;
+  StackNode* last;  ///< the stack that was found with it last; null = empty
+  uint8_t* arrays;  ///< what it holds, in the thread's area
+  uint32_t room;    ///< bytes there
   uint32_t epoch;
-  uint32_t id;  ///< 0 = empty
-  uint32_t words;
-  uint32_t room;
-  WalkWord* at;
+  uint32_t frames, words, groups;
+  bool uses_rbp;   ///< start.rbp decides too
+  bool only_last;  ///< nothing but the same stack again can be told by it
+  uint8_t trust;   ///< how likely that is
 };
 
 /// Everything the recorder knows of one thread. Comes from map_pages, is reused after the thread's
@@ -68,10 +73,12 @@ struct ThreadState {
   uint32_t attached_depth = 0;
   char name[16] = {};
   ThreadState* next_free = nullptr;
-  uint8_t* words_area = nullptr;  ///< where cached stacks keep their words
-  size_t words_used = 0;
-  CachedStack cache[kCachedStacks];
+  uint8_t* layout_area = nullptr;  ///< where layouts keep their arrays
+  size_t layout_used = 0;
+  StackLayout layouts[kLayoutSets * kLayoutWays];
+  StackNode* nearby[kNearbyStacks];
   void* frames[kMaxFrames];
+  uint64_t rules[kMaxFrames];
   WalkWord words[kMaxWalkWords];
   uint8_t payload[kMaxPayloadBytes];
 
@@ -145,8 +152,8 @@ bool record_payload(ThreadState* t, trace::DefinitionTag tag, const uint8_t* dat
 /// Told by the dlclose hook, after the real call.
 void module_unloaded();
 
-/// The table behind opm_api_v1. Without a session its recording functions do nothing; watching works
-/// (watch.h).
+/// The table behind opm_api_v1. Without a session its recording functions do nothing; watching
+/// works (watch.h).
 const opm_api* api_table();
 
 SessionHeader* session();

@@ -14,13 +14,14 @@ namespace opmeter::recorder {
 /// Prepares the unwinder and the table. False when memory is refused: stacks are then all 0.
 bool stacks_start();
 
-/// In a forked child that records: ids start anew in its session. False when memory is refused.
-bool stacks_restart();
+/// In a forked child that records: ids start anew in its session. No ThreadState of the parent may
+/// be used after it.
+void stacks_restart();
 
 /// The stack of the program that called the hook with this frame; 0 = none (also for a null frame).
-/// Exact: a cached stack is used only when every word that its walk read is unchanged
-/// (stack_walk.h); else it is walked by unwind rules; where those do not reach (code without unwind
-/// information), libunwind walks.
+/// Exact: a known layout is used only where a walk would do the same (stack_layouts.h); else the
+/// stack is walked by unwind rules; where those do not reach (code without unwind information),
+/// libunwind walks.
 uint32_t capture_stack(ThreadState* t, const void* hook_frame);
 
 /// Rules cached for unloaded code must not be used again.

@@ -14,31 +14,65 @@ namespace {
 // rsp, rip).
 constexpr uint64_t kContextRbp = 40 + 10 * 8, kContextRsp = 40 + 15 * 8, kContextRip = 40 + 16 * 8;
 
-class WordLog {
+/// rbp as the walk knows it: from the start, or from a saved word.
+struct FramePointer {
+  uint64_t value;
+  int32_t word;  ///< in the log; -1 = from the start
+};
+
+class Reader {
  public:
-  WordLog(WalkWord* words, uint32_t room, Walk& walk) : words_(words), room_(room), walk_(walk) {}
-  uint64_t read(uint64_t address) {
+  explicit Reader(WalkLog* log) : log_(log) {}
+
+  uint64_t read(uint64_t address, WalkWord::Kind kind, int32_t from = -1) {
     const uint64_t value = *reinterpret_cast<const uint64_t*>(address);
-    if (walk_.words < room_)
-      words_[walk_.words++] = {address, value};
-    else
-      walk_.words_overflow = true;
+    if (log_ != nullptr) {
+      if (log_->used < log_->room) {
+        log_->words[log_->used++] = {address, value, from, kind, kind != WalkWord::kSaved};
+      } else {
+        log_->overflow = true;
+      }
+    }
     return value;
   }
+  FramePointer read_saved(uint64_t address, int32_t from) {
+    const uint64_t value = read(address, WalkWord::kSaved, from);
+    return {value, log_ == nullptr ? -1 : static_cast<int32_t>(log_->used) - 1};
+  }
+  /// The walk goes where `rbp` points: the word it came from, and the words that one's place
+  /// depended on, decide.
+  void use(FramePointer rbp) {
+    if (log_ == nullptr) return;
+    int32_t word = rbp.word;
+    while (word >= 0 && !log_->words[word].used) {
+      log_->words[word].used = true;
+      word = log_->words[word].from;
+      if (word == kFromStart) break;
+      if (word < 0) return;
+    }
+    if (word < 0) log_->start_rbp_used = true;
+  }
+  void rule(uint32_t frame, const UnwindRule& rule) {
+    if (log_ != nullptr && log_->rules != nullptr) log_->rules[frame] = pack(rule);
+  }
+  void signal_frame() {
+    if (log_ != nullptr) log_->signal_frames = true;
+  }
+
+  /// WalkWord::from of a word that lies where the rbp of the start points.
+  static constexpr int32_t kFromStart = -2;
 
  private:
-  WalkWord* words_;
-  uint32_t room_;
-  Walk& walk_;
+  WalkLog* log_;
 };
 
 }  // namespace
 
-Walk walk_stack(const WalkStart& start, void** frames, uint32_t max_frames, WalkWord* words,
-                uint32_t max_words) {
+Walk walk_stack(const WalkStart& start, void** frames, uint32_t max_frames, WalkLog* log) {
   Walk walk;
-  WordLog log(words, max_words, walk);
-  uint64_t pc = start.pc, rsp = start.rsp, rbp = start.rbp;
+  Reader memory(log);
+  uint64_t pc = start.pc, rsp = start.rsp;
+  FramePointer rbp{start.rbp, -1};
   bool exact = false;
   for (;;) {
     if (pc == 0) break;  // the ABI's mark of the outermost frame
@@ -46,8 +80,10 @@ Walk walk_stack(const WalkStart& start, void** frames, uint32_t max_frames, Walk
       walk.cut = true;
       break;
     }
-    frames[walk.frames++] = reinterpret_cast<void*>(pc);
     const UnwindRule rule = unwind_rule(pc, exact);
+    memory.rule(walk.frames, rule);
+    frames[walk.frames++] = reinterpret_cast<void*>(pc);
+    const auto cfa_offset = static_cast<uint64_t>(int64_t{rule.cfa_offset});
     uint64_t cfa = 0;
     switch (rule.kind) {
       case UnwindRule::kEnd:
@@ -56,29 +92,33 @@ Walk walk_stack(const WalkStart& start, void** frames, uint32_t max_frames, Walk
       case UnwindRule::kUnknown:
       case UnwindRule::kComplex:
         return walk;
-      case UnwindRule::kSignal: {
-        pc = log.read(rsp + kContextRip);
-        rbp = log.read(rsp + kContextRbp);
-        rsp = log.read(rsp + kContextRsp);
+      case UnwindRule::kSignal:
+        memory.signal_frame();
+        pc = memory.read(rsp + kContextRip, WalkWord::kReturn);
+        rbp = memory.read_saved(rsp + kContextRbp, -1);
+        rsp = memory.read(rsp + kContextRsp, WalkWord::kFixed);
         exact = true;
         continue;
-      }
       case UnwindRule::kFromRsp:
-        cfa = rsp + static_cast<uint64_t>(int64_t{rule.cfa_offset});
+        cfa = rsp + cfa_offset;
         break;
       case UnwindRule::kFromRbp:
-        cfa = rbp + static_cast<uint64_t>(int64_t{rule.cfa_offset});
+        memory.use(rbp);
+        cfa = rbp.value + cfa_offset;
         break;
       case UnwindRule::kDerefRbp:
-        cfa = log.read(rbp + static_cast<uint64_t>(int64_t{rule.cfa_offset}));
+        memory.use(rbp);
+        cfa = memory.read(rbp.value + cfa_offset, WalkWord::kFixed);
         break;
     }
     if (cfa <= rsp && !exact) return walk;  // a stack that grows the wrong way: let libunwind judge
-    pc = log.read(cfa - 8);
-    if (rule.rbp == UnwindRule::kRbpAtCfa)
-      rbp = log.read(cfa + static_cast<uint64_t>(int64_t{rule.rbp_offset}));
-    else if (rule.rbp == UnwindRule::kRbpAtRbp)
-      rbp = log.read(rbp + static_cast<uint64_t>(int64_t{rule.rbp_offset}));
+    pc = memory.read(cfa - 8, WalkWord::kReturn);
+    const auto rbp_offset = static_cast<uint64_t>(int64_t{rule.rbp_offset});
+    if (rule.rbp == UnwindRule::kRbpAtCfa) {
+      rbp = memory.read_saved(cfa + rbp_offset, -1);
+    } else if (rule.rbp == UnwindRule::kRbpAtRbp) {
+      rbp = memory.read_saved(rbp.value + rbp_offset, rbp.word < 0 ? Reader::kFromStart : rbp.word);
+    }
     rsp = cfa;
     exact = false;
   }
@@ -88,7 +128,7 @@ Walk walk_stack(const WalkStart& start, void** frames, uint32_t max_frames, Walk
 
 #else
 
-Walk walk_stack(const WalkStart&, void**, uint32_t, WalkWord*, uint32_t) { return {}; }
+Walk walk_stack(const WalkStart&, void**, uint32_t, WalkLog*) { return {}; }
 
 #endif
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The process-wide cache of unwind rules: open addressing, entries are added and never changed
-// until a flush.
+// The cache of unwind rules.
 #include "profiler/recorder/unwind_rules.h"
 
 #include <atomic>
@@ -11,29 +10,28 @@
 #if defined(__x86_64__)
 
 namespace opmeter::recorder {
+
+std::atomic<RuleEntry*> g_rules{nullptr};
+
 namespace {
 
-struct Entry {
-  std::atomic<uint64_t> key;   ///< pc, top bit = exact; 0 = empty; kBusy = being written
-  std::atomic<uint64_t> rule;  ///< packed
-};
-
 constexpr uint64_t kBusy = 1;  // no code lies at address 1
-constexpr size_t kEntries = size_t{1} << 17;
-constexpr size_t kProbes = 16;
 
-Entry* g_tables[2] = {nullptr, nullptr};
-std::atomic<Entry*> g_current{nullptr};
+RuleEntry* g_tables[2] = {nullptr, nullptr};
 std::atomic<int> g_flushes{0};
 
-uint64_t pack(const UnwindRule& r) {
+}  // namespace
+
+PackedRule pack(const UnwindRule& r) {
   constexpr uint64_t kMask = (1u << 26) - 1;
   return uint64_t{r.kind} | uint64_t{r.rbp} << 3 |
          (static_cast<uint64_t>(r.cfa_offset) & kMask) << 6 |
          (static_cast<uint64_t>(r.rbp_offset) & kMask) << 32;
 }
 
-UnwindRule unpack(uint64_t word) {
+namespace {
+
+UnwindRule unpack(PackedRule word) {
   UnwindRule r;
   r.kind = static_cast<UnwindRule::Kind>(word & 7);
   r.rbp = static_cast<UnwindRule::Saved>(word >> 3 & 3);
@@ -46,31 +44,31 @@ UnwindRule unpack(uint64_t word) {
 }  // namespace
 
 bool unwind_rules_start() {
-  for (Entry*& table : g_tables) table = static_cast<Entry*>(map_pages(kEntries * sizeof(Entry)));
+  for (RuleEntry*& table : g_tables)
+    table = static_cast<RuleEntry*>(map_pages(kRuleEntries * sizeof(RuleEntry)));
   if (g_tables[0] == nullptr || g_tables[1] == nullptr) return false;
-  g_current.store(g_tables[0], std::memory_order_release);
+  g_rules.store(g_tables[0], std::memory_order_release);
   return true;
 }
 
 void unwind_rules_flush() {
   // The other table is cleared and takes over; a walk that still reads the old one sees old rules
   // whole, as it would have a moment earlier.
-  Entry* next = g_tables[(g_flushes.fetch_add(1) + 1) & 1];
-  madvise(next, kEntries * sizeof(Entry), MADV_DONTNEED);
-  g_current.store(next, std::memory_order_release);
+  RuleEntry* next = g_tables[(g_flushes.fetch_add(1) + 1) & 1];
+  madvise(next, kRuleEntries * sizeof(RuleEntry), MADV_DONTNEED);
+  g_rules.store(next, std::memory_order_release);
 }
 
 UnwindRule unwind_rule(uint64_t pc, bool exact) {
-  Entry* table = g_current.load(std::memory_order_acquire);
+  RuleEntry* table = g_rules.load(std::memory_order_acquire);
   if (table == nullptr) return {};
   const uint64_t key = pc | (exact ? uint64_t{1} << 63 : 0);
-  const uint64_t hash = (pc ^ pc >> 17) * 0x9E3779B97F4A7C15u;
-  size_t at = hash >> 47;  // 17 bits
-  for (size_t i = 0; i < kProbes; ++i, at = (at + 1) & (kEntries - 1)) {
-    Entry& entry = table[at];
+  size_t at = rule_place(pc);
+  for (size_t i = 0; i < kRuleProbes; ++i, at = (at + 1) & (kRuleEntries - 1)) {
+    RuleEntry& entry = table[at];
     uint64_t found = entry.key.load(std::memory_order_acquire);
     if (found == key) {
-      const uint64_t word = entry.rule.load(std::memory_order_acquire);
+      const PackedRule word = entry.rule.load(std::memory_order_acquire);
       if (entry.key.load(std::memory_order_relaxed) == key) return unpack(word);
       break;  // flushed under our hands
     }
@@ -93,6 +91,8 @@ UnwindRule unwind_rule(uint64_t pc, bool exact) {
 
 namespace opmeter::recorder {
 
+std::atomic<RuleEntry*> g_rules{nullptr};
+PackedRule pack(const UnwindRule&) { return 0; }
 bool unwind_rules_start() { return true; }
 void unwind_rules_flush() {}
 UnwindRule unwind_rule(uint64_t, bool) { return {}; }

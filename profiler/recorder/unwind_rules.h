@@ -5,6 +5,8 @@
 #ifndef OPMETER_PROFILER_RECORDER_UNWIND_RULES_H_
 #define OPMETER_PROFILER_RECORDER_UNWIND_RULES_H_
 
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
 
 namespace opmeter::recorder {
@@ -34,6 +36,36 @@ struct UnwindRule {
 };
 
 bool unwind_rules_start();
+
+/// A rule in one word: equal words, equal steps. 0 = unknown.
+using PackedRule = uint64_t;
+PackedRule pack(const UnwindRule& rule);
+
+/// The process-wide cache: open addressing; entries are added and never changed until a flush.
+struct RuleEntry {
+  std::atomic<uint64_t> key;  ///< pc, top bit = exact; 0 = empty; 1 = being written
+  std::atomic<PackedRule> rule;
+};
+inline constexpr unsigned kRuleBits = 17;
+inline constexpr size_t kRuleEntries = size_t{1} << kRuleBits;
+inline constexpr size_t kRuleProbes = 16;
+extern std::atomic<RuleEntry*> g_rules;
+
+inline size_t rule_place(uint64_t pc) {
+  return ((pc ^ pc >> 17) * 0x9E3779B97F4A7C15u) >> (64 - kRuleBits);
+}
+/// The cached rule of the instruction before the return address `pc`; 0 when it is not cached. A
+/// walk that only asks whether a rule is still the expected one need not wait for its turn.
+inline PackedRule cached_rule(const RuleEntry* table, uint64_t pc) {
+  size_t at = rule_place(pc);
+  for (size_t i = 0; i < kRuleProbes; ++i, at = (at + 1) & (kRuleEntries - 1)) {
+    const uint64_t key = table[at].key.load(std::memory_order_acquire);
+    if (key == pc) [[likely]]
+      return table[at].rule.load(std::memory_order_relaxed);
+    if (key == 0) break;
+  }
+  return 0;
+}
 
 /// The rule of the instruction at `pc - 1` (`pc` is a return address), or of `pc` itself when
 /// `exact` (an interrupted frame). Cached for the process.

@@ -70,7 +70,7 @@ uint32_t walk(const void* hook_frame, void** frames) {
   if (hook_frame == nullptr || t_walking) return 0;
   t_walking = true;
   const WalkStart start = walk_start(hook_frame);
-  const Walk walk = walk_stack(start, frames, OPM_WATCH_FRAMES, nullptr, 0);
+  const Walk walk = walk_stack(start, frames, OPM_WATCH_FRAMES, nullptr);
   const uint32_t count =
       walk.complete || walk.cut ? walk.frames : walk_by_libunwind(start.pc, frames);
   t_walking = false;
