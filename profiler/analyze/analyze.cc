@@ -29,14 +29,28 @@ Result<reports::Report> analyze(const trace::TraceReader& reader, const AnalyzeO
                        (quality.note.empty() ? "" : " (" + quality.note + ")"));
   }
   const SizeBins bins(options.bins);
-  Collector collector(reader.definitions(), bins);
+  Collector collector(reader.definitions(), bins, options.warmup);
   trace::EventStream events = reader.events();
+  // Threads that take turns give batches of few events: they are joined, because the collector
+  // needs some to look ahead.
+  constexpr size_t kFew = 64, kMany = 512;
+  std::vector<trace::Event> joined;
   uint64_t done = 0;
   for (auto batch = events.next_batch(); !batch.empty(); batch = events.next_batch()) {
-    collector.add(batch);
     done += batch.size();
+    if (batch.size() < kFew) {
+      joined.insert(joined.end(), batch.begin(), batch.end());
+      if (joined.size() < kMany) continue;
+      batch = joined;
+    } else {
+      collector.add(joined);
+      joined.clear();
+    }
+    collector.add(batch);
+    if (batch.data() == joined.data()) joined.clear();
     if (options.progress) options.progress(done, quality.events);
   }
+  collector.add(joined);
   return report_of(collector, reader.definitions(), quality, bins, options);
 }
 
@@ -45,7 +59,7 @@ reports::Report analyze_events(const trace::Definitions& definitions,
                                const std::function<bool(trace::Event&)>& next,
                                const AnalyzeOptions& options) {
   const SizeBins bins(options.bins);
-  Collector collector(definitions, bins);
+  Collector collector(definitions, bins, options.warmup);
   std::vector<trace::Event> batch;
   bool more = true;
   while (more) {

@@ -10,13 +10,14 @@
 #include <deque>
 #include <vector>
 
+#include "profiler/analyze/huge_pages.h"
 #include "profiler/analyze/run_series.h"
 #include "reports/model.h"
 
 namespace opmeter::analyze {
 
-/// When something happened, as far as one slot can tell: the number of the run, or one of these.
-/// Outside runs the phase is known at once.
+/// When something happened, as far as one slot can tell: the epoch of the run (run_series.h), or
+/// one of these. Outside runs the phase is known at once.
 enum Period : uint32_t {
   kNoPeriod = 0,
   kLoadPeriod = UINT32_MAX - 1,  ///< before the first run
@@ -67,8 +68,9 @@ class CellTable {
   CellTable() { reset(kFirstBits); }
 
   /// Counts `calls` allocations of `bytes` each; returns which cell they are in.
-  uint32_t add(uint32_t slot, uint32_t stack, uint16_t bin, reports::Domain domain, uint32_t period,
-            uint32_t calls, uint64_t bytes) {
+  [[gnu::always_inline]] uint32_t add(uint32_t slot, uint32_t stack, uint16_t bin,
+                                      reports::Domain domain, uint32_t period, uint32_t calls,
+                                      uint64_t bytes) {
     Entry& entry = at(slot, stack, bin, domain);
     if (entry.period != period || entry.calls > UINT32_MAX - calls) {
       settle(entry);
@@ -83,7 +85,8 @@ class CellTable {
   Cell& cell(uint32_t index) { return cells_[index]; }
 
   /// Brings the line of a cell that will be asked for soon. A hint: any arguments are right.
-  void prefetch(uint32_t slot, uint32_t stack, uint16_t bin, reports::Domain domain) const {
+  [[gnu::always_inline]] void prefetch(uint32_t slot, uint32_t stack, uint16_t bin,
+                                       reports::Domain domain) const {
     __builtin_prefetch(&entries_[hash(slot, stack, bin, domain) >> shift_], 1);
   }
 
@@ -111,6 +114,7 @@ class CellTable {
     uint64_t bytes = 0;
   };
   static_assert(sizeof(Entry) == 32);
+  using Entries = std::vector<Entry, HugePages<Entry>>;
 
   static uint64_t hash(uint32_t slot, uint32_t stack, uint16_t bin, reports::Domain domain) {
     const uint64_t place = uint64_t{slot} << 32 | stack;
@@ -119,15 +123,19 @@ class CellTable {
     return (place ^ kind * 0xff51afd7ed558ccdULL) * 0x9e3779b97f4a7c15ULL;
   }
 
-  Entry& at(uint32_t slot, uint32_t stack, uint16_t bin, reports::Domain domain) {
-    size_t i = hash(slot, stack, bin, domain) >> shift_;
-    for (; entries_[i].cell != kFree; i = (i + 1) & mask_) {
-      Entry& entry = entries_[i];
-      if (entry.stack == stack && entry.slot == slot && entry.bin == bin &&
-          entry.domain == domain) {
-        return entry;
-      }
+  [[gnu::always_inline]] Entry& at(uint32_t slot, uint32_t stack, uint16_t bin,
+                                   reports::Domain domain) {
+    Entry* entry = &entries_[hash(slot, stack, bin, domain) >> shift_];
+    while (entry->stack != stack || entry->slot != slot || entry->bin != bin ||
+           entry->domain != domain) {
+      if (entry->cell == kFree) return create(*entry, slot, stack, bin, domain);
+      entry = entry == entries_.data() + mask_ ? entries_.data() : entry + 1;
     }
+    return entry->cell == kFree ? create(*entry, slot, stack, bin, domain) : *entry;
+  }
+
+  [[gnu::noinline]] Entry& create(Entry& free, uint32_t slot, uint32_t stack, uint16_t bin,
+                                  reports::Domain domain) {
     if ((cells_.size() + 1) * 2 > entries_.size()) {
       grow();
       return at(slot, stack, bin, domain);
@@ -137,15 +145,15 @@ class CellTable {
     cell.stack = stack;
     cell.bin = bin;
     cell.domain = domain;
-    entries_[i] = {.slot = slot,
-                   .stack = stack,
-                   .bin = bin,
-                   .domain = domain,
-                   .cell = static_cast<uint32_t>(cells_.size() - 1)};
-    return entries_[i];
+    free = {.slot = slot,
+            .stack = stack,
+            .bin = bin,
+            .domain = domain,
+            .cell = static_cast<uint32_t>(cells_.size() - 1)};
+    return free;
   }
 
-  void settle(Entry& entry) {
+  [[gnu::noinline]] void settle(Entry& entry) {
     if (entry.calls != 0) cells_[entry.cell].tally.add(entry.period, {entry.calls, entry.bytes});
     entry.calls = 0;
     entry.bytes = 0;
@@ -157,8 +165,8 @@ class CellTable {
     shift_ = 64 - bits;
   }
 
-  void grow() {
-    std::vector<Entry> old;
+  [[gnu::noinline]] void grow() {
+    Entries old;
     old.swap(entries_);
     reset(64 - shift_ + 1);
     for (const Entry& entry : old) {
@@ -169,7 +177,7 @@ class CellTable {
     }
   }
 
-  std::vector<Entry> entries_;
+  Entries entries_;
   std::deque<Cell> cells_;
   size_t mask_ = 0;
   int shift_ = 0;

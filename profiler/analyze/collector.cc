@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Over 500 lines because the one pass over the events is one place: a handler for each kind, sharing the threads' state.
+// Over 500 lines because the one pass over the events is one place: a handler for each kind,
+// sharing the threads' state.
 #include "profiler/analyze/collector.h"
 
 #include <algorithm>
@@ -38,8 +39,9 @@ Domain domain_of(int32_t opm_domain) {
 
 }  // namespace
 
-Collector::Collector(const trace::Definitions& definitions, const SizeBins& bins)
-    : definitions_(definitions), bins_(bins) {
+Collector::Collector(const trace::Definitions& definitions, const SizeBins& bins,
+                     std::optional<uint64_t> warmup)
+    : definitions_(definitions), bins_(bins), warmup_(warmup) {
   outside_slot_ = slot_of(kOutsideOp, kNoGraph);
   for (const auto& [id, pool] : definitions.pools) {
     if (id >= kSmallIds) break;
@@ -138,25 +140,28 @@ Collector::PoolTraits Collector::pool_traits(uint32_t pool) const {
   return {domain_of(found->second.domain), found->second.name == "naive"};
 }
 
-const Place& Collector::place_of(ThreadState& t) {
-  if (t.place_epoch != epoch_) {
-    Place place = locate(t);
-    if (place.run != nullptr) {
-      place.period = place.run->number;
-      place.charges = &place.run->of(ledger_.slots[place.slot].local);
-      place.tallies = &t.ledger->in_run(place.run->graph, place.run->number);
-    } else {
-      Slot& slot = ledger_.slots[place.slot];
-      place.period = any_run_ ? kOutsidePeriod : kLoadPeriod;
-      place.charges = any_run_ ? &slot.outside : &slot.load;
-      place.tallies = &t.ledger->idle;
-    }
-    t.place = place;
-    t.place_epoch = epoch_;
-  }
+[[gnu::always_inline]] inline const Place& Collector::place_of(ThreadState& t) {
+  if (t.place_epoch != epoch_) find_place(t);
   if (t.place.inferred) ++ledger_.inferred_context;
-  last_slot_ = t.place.slot;
   return t.place;
+}
+
+[[gnu::noinline]] void Collector::find_place(ThreadState& t) {
+  Place place = locate(t);
+  if (place.run != nullptr) {
+    place.period = place.run->record.epoch;
+    place.serial = place.run->serial;
+    place.charges = &place.run->of(ledger_.slots[place.slot].local);
+    place.tallies = &t.ledger->in_epoch(place.run->graph, place.run->record.epoch);
+  } else {
+    Slot& slot = ledger_.slots[place.slot];
+    place.period = any_run_ ? kOutsidePeriod : kLoadPeriod;
+    place.charges = any_run_ ? &slot.outside : &slot.load;
+    place.tallies = &t.ledger->idle;
+  }
+  t.place = place;
+  t.place_epoch = epoch_;
+  last_slot_ = place.slot;
 }
 
 /// The thread's own run; else the run it was lent; else the only open run, inferred; else outside.
@@ -206,19 +211,23 @@ void Collector::begin_run(ThreadState& t, uint64_t id, uint32_t graph_id, uint16
   OpenRun* run = free_runs_.back();
   free_runs_.pop_back();
   GraphLedger& ledger = ledger_.graphs[graph];
-  ledger.runs.push_back({});
+  const auto number = static_cast<uint32_t>(ledger.runs.size() + 1);
+  const bool hint_changes = number > 1 && ledger.runs.back().hint != hint;
+  if (hint_changes || (warmup_ && number == *warmup_ + 1)) ledger.epoch_begin = number;
   run->id = id;
   run->serial = ++serial_;
   run->graph = graph;
-  run->number = static_cast<uint32_t>(ledger.runs.size());
+  run->number = number;
   run->thread = &t;
   run->record = {};
   run->record.begin_ns = now;
   run->record.end_ns = now;
+  run->record.epoch = std::max(epoch_of(number), ledger.epoch_begin);
   run->record.hint = hint;
   run->record.exact = exact;
   run->gap_since_ns = now;
   run->fault_readings = 0;
+  ledger.runs.push_back(run->record);
   ledger_.runs_in_order.emplace_back(graph, run->number);
   open_runs_.push_back(run);
   t.run = run;
@@ -242,7 +251,9 @@ void Collector::end_run(OpenRun& run, uint64_t now, bool seen) {
     Slot& slot = ledger_.slots[graph.slots[local]];
     Charges& charges = run.by_slot[local];
     for (size_t d = 0; d < kDomains; ++d) {
-      if (charges.counts[d] != Counts{}) slot.in_runs[d].add(run.number, charges.counts[d]);
+      if (charges.counts[d] != Counts{}) {
+        slot.in_runs[d].add(run.number, run.record.epoch, charges.counts[d]);
+      }
       total[d] += charges.counts[d];
       slot.largest[d] = std::max(slot.largest[d], charges.largest[d]);
       run.record.largest[d] = std::max(run.record.largest[d], charges.largest[d]);
@@ -254,7 +265,9 @@ void Collector::end_run(OpenRun& run, uint64_t now, bool seen) {
   }
   run.record.heap_calls = total[index(Domain::kHeap)].calls;
   graph.runs[run.number - 1] = run.record;
-  graph.in_runs.add(run.number, total);
+  for (size_t d = 0; d < kDomains; ++d) {
+    if (total[d] != Counts{}) graph.in_runs[d].add(run.number, run.record.epoch, total[d]);
+  }
   run.touched.clear();
   run.serial = 0;
   run.id = 0;
@@ -364,7 +377,7 @@ void Collector::replace_process(uint64_t now) {
 // --- counting
 // -------------------------------------------------------------------------------------
 
-void Collector::grow_live(Domain domain, uint64_t bytes) {
+[[gnu::always_inline]] inline void Collector::grow_live(Domain domain, uint64_t bytes) {
   uint64_t& live = ledger_.live_bytes[index(domain)];
   live += bytes;
   if (live > ledger_.peak_bytes[index(domain)]) ledger_.peak_bytes[index(domain)] = live;
@@ -376,13 +389,13 @@ void Collector::grow_live(Domain domain, uint64_t bytes) {
   }
 }
 
-void Collector::shrink_live(Domain domain, uint64_t bytes) {
+[[gnu::always_inline]] inline void Collector::shrink_live(Domain domain, uint64_t bytes) {
   uint64_t& live = ledger_.live_bytes[index(domain)];
   live -= std::min(live, bytes);
   if (domain == Domain::kHeap) timeline_.add(now_ns_, live);
 }
 
-void Collector::insert_block(Domain domain, const LiveBlock& block) {
+[[gnu::always_inline]] inline void Collector::insert_block(Domain domain, const LiveBlock& block) {
   if (const auto replaced = live_.insert(block)) {
     ++ledger_.reused_addresses;
     shrink_live(domain, replaced->bytes * replaced->weight);
@@ -391,8 +404,9 @@ void Collector::insert_block(Domain domain, const LiveBlock& block) {
 }
 
 /// One allocation that succeeded: event.bytes from event.stack, which stands for `weight` ones.
-void Collector::allocation(ThreadState& t, const Place& place, Domain domain, const Event& event,
-                           uint32_t weight) {
+[[gnu::always_inline]] inline void Collector::allocation(ThreadState& t, const Place& place,
+                                                         Domain domain, const Event& event,
+                                                         uint32_t weight) {
   const uint64_t bytes = event.bytes;
   const size_t d = index(domain);
   Charges& charges = *place.charges;
@@ -445,7 +459,8 @@ void Collector::rare_facts(ThreadState& t, const Place& place, Domain domain, co
 }
 
 /// A heap call, of whatever outcome, that tells how long it took.
-void Collector::time_call(const Place& place, const Event& event, uint64_t weight) {
+[[gnu::always_inline]] inline void Collector::time_call(const Place& place, const Event& event,
+                                                        uint64_t weight) {
   if ((event.flags & trace::kTimed) == 0) return;
   ledger_.timed = true;
   place.charges->call_ns += weight * event.duration;
@@ -455,18 +470,20 @@ void Collector::failure(const Place& place, Domain domain) {
   ++place.charges->counts[index(domain)].failed;
 }
 
-void Collector::release(const Place& place, Domain domain, uint64_t weight) {
+[[gnu::always_inline]] inline void Collector::release(const Place& place, Domain domain,
+                                                      uint64_t weight) {
   place.charges->counts[index(domain)].frees += weight;
 }
 
-void Collector::free_block(const Place& place, Domain domain, const LiveBlock& block) {
-  if (domain == Domain::kHeap && place.run != nullptr && block.run == place.run->serial) {
+[[gnu::always_inline]] inline void Collector::free_block(const Place& place, Domain domain,
+                                                         const LiveBlock& block) {
+  if (domain == Domain::kHeap && place.serial != 0 && block.run == place.serial) {
     ledger_.temporary_calls += block.weight;
   }
   shrink_live(domain, block.bytes * block.weight);
 }
 
-void Collector::heap_alloc(ThreadState& t, const Event& event) {
+[[gnu::always_inline]] inline void Collector::heap_alloc(ThreadState& t, const Event& event) {
   const Place& place = place_of(t);
   if (event.address == 0) {
     time_call(place, event, 1);
@@ -474,11 +491,10 @@ void Collector::heap_alloc(ThreadState& t, const Event& event) {
   }
   const uint32_t weight = sampling_.draw(event.bytes);
   allocation(t, place, Domain::kHeap, event, weight);
-  insert_block(Domain::kHeap, {event.address, event.bytes, kHeapSpace,
-                               place.run != nullptr ? place.run->serial : 0, weight});
+  insert_block(Domain::kHeap, {event.address, event.bytes, kHeapSpace, place.serial, weight});
 }
 
-void Collector::heap_free(ThreadState& t, const Event& event) {
+[[gnu::always_inline]] inline void Collector::heap_free(ThreadState& t, const Event& event) {
   if (event.address == 0) return;
   const Place& place = place_of(t);
   const auto block = live_.take(event.address, kHeapSpace);
@@ -538,8 +554,7 @@ void Collector::realloc_end(ThreadState& t, const Event& event) {
     old = live_.take(event.old_address, kHeapSpace);
   }
   allocation(t, place, Domain::kHeap, event, weight);
-  const LiveBlock block{event.address, event.bytes, kHeapSpace,
-                        place.run != nullptr ? place.run->serial : 0, weight};
+  const LiveBlock block{event.address, event.bytes, kHeapSpace, place.serial, weight};
   if (event.old_address != 0) {
     release(place, Domain::kHeap, old ? old->weight : unknown_free_weight());
     if (!old) count_unknown_free();
@@ -556,8 +571,7 @@ void Collector::pool_alloc(ThreadState& t, const Event& event) {
   const Domain domain = pool_traits(event.ref).domain;
   if (event.address == 0) return failure(place, domain);
   allocation(t, place, domain, event, 1);
-  insert_block(domain, {event.address, event.bytes, pool_space(event.ref),
-                        place.run != nullptr ? place.run->serial : 0});
+  insert_block(domain, {event.address, event.bytes, pool_space(event.ref), place.serial});
 }
 
 void Collector::pool_free(ThreadState& t, const Event& event) {
@@ -614,8 +628,9 @@ void Collector::span_end(const Event& event, uint64_t now) {
 // --- the pass
 // -------------------------------------------------------------------------------------
 
-/// Brings what the event will need into the cache. It may guess wrong, never harm.
-void Collector::prefetch(const Event& event) const {
+/// Brings what the event will need into the cache. It may guess wrong, never harm. Inlined by
+/// force: gcc takes a function of prefetches for one without effects and leaves out calls of it.
+[[gnu::always_inline]] inline void Collector::prefetch(const Event& event) const {
   switch (event.kind) {
     case EventKind::kAlloc:
     case EventKind::kReallocEnd:
@@ -640,29 +655,33 @@ void Collector::prefetch(const Event& event) const {
 void Collector::add(std::span<const Event> events) {
   if (events.empty()) return;
   // Enough to cover the latency of memory, few enough for the processor's line buffers.
-  constexpr size_t kAhead = 12;
+  constexpr size_t kAhead = 16;
   if (ledger_.events == 0) ledger_.first_ns = events.front().time_ns;
   ledger_.events += events.size();
   const size_t n = events.size();
   for (size_t i = 0; i < std::min(kAhead, n); ++i) prefetch(events[i]);
   for (size_t i = 0; i < n; ++i) {
     if (i + kAhead < n) prefetch(events[i + kAhead]);
-    handle(events[i]);
+    const Event& event = events[i];
+    ThreadState& t = thread(event.thread);
+    // Times never go back, whatever a damaged file says: differences rely on it.
+    now_ns_ = std::max(now_ns_, event.time_ns);
+    if (t.run != nullptr) ++t.run->record.events;
+    if (event.kind == EventKind::kAlloc) {
+      heap_alloc(t, event);
+    } else if (event.kind == EventKind::kFree) {
+      heap_free(t, event);
+    } else {
+      handle(t, event);
+    }
   }
   ledger_.last_ns = now_ns_;
 }
 
-void Collector::handle(const Event& event) {
-  ThreadState& t = thread(event.thread);
-  // Times never go back, whatever a damaged file says: differences below rely on it.
-  const uint64_t now = now_ns_ = std::max(now_ns_, event.time_ns);
-  if (t.run != nullptr) ++t.run->record.events;
-
+/// Everything but what most events are.
+[[gnu::noinline]] void Collector::handle(ThreadState& t, const Event& event) {
+  const uint64_t now = now_ns_;
   switch (event.kind) {
-    case EventKind::kAlloc:
-      return heap_alloc(t, event);
-    case EventKind::kFree:
-      return heap_free(t, event);
     case EventKind::kReallocBegin:
       return realloc_begin(t, event);
     case EventKind::kReallocEnd:

@@ -8,6 +8,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <unordered_map>
 #include <vector>
@@ -28,7 +29,9 @@ namespace opmeter::analyze {
 /// behaviour.
 class Collector {
  public:
-  Collector(const trace::Definitions& definitions, const SizeBins& bins);
+  /// `warmup` as in AnalyzeOptions.
+  Collector(const trace::Definitions& definitions, const SizeBins& bins,
+            std::optional<uint64_t> warmup = std::nullopt);
 
   /// The next events: in batches, because what an event needs is brought into the cache while the
   /// ones before it are counted.
@@ -52,6 +55,7 @@ class Collector {
   OpenRun* lent_run(const ThreadState& t) const;
   uint32_t graph_of(const ThreadState& t) const;
   const Place& place_of(ThreadState& t);
+  void find_place(ThreadState& t);
   Place locate(ThreadState& t);
   uint32_t innermost_slot(const OpenRun& run) const;
   PoolTraits pool_traits(uint32_t pool) const;
@@ -66,7 +70,7 @@ class Collector {
   void resync(ThreadState& t, const trace::Event& event);
   void replace_process(uint64_t now);
 
-  void handle(const trace::Event& event);
+  void handle(ThreadState& t, const trace::Event& event);
   void change_context(ThreadState& t, const trace::Event& event, uint64_t now);
   void prefetch(const trace::Event& event) const;
   void allocation(ThreadState& t, const Place& place, Domain domain, const trace::Event& event,
@@ -101,6 +105,7 @@ class Collector {
 
   const trace::Definitions& definitions_;
   const SizeBins& bins_;
+  std::optional<uint64_t> warmup_;
   Ledger ledger_;
   LiveBlocks live_;
   MappedRanges mapped_;

@@ -25,7 +25,7 @@ struct OpenRun {
   uint32_t number = 0;  ///< from 1 within the graph
   ThreadState* thread = nullptr;
   RunRecord record;
-  uint64_t gap_since_ns = 0;  ///< when the last top-level op span ended
+  uint64_t gap_since_ns = 0;      ///< when the last top-level op span ended
   std::deque<Charges> by_slot;    ///< by Slot::local; a deque: places keep pointers into it
   std::vector<uint32_t> touched;  ///< locals with charges
   std::vector<uint8_t> is_touched;
@@ -80,6 +80,7 @@ struct Place {
   OpenRun* run = nullptr;  ///< null = outside runs
   uint32_t slot = 0;
   uint32_t period = kNoPeriod;
+  uint32_t serial = 0;  ///< of the run
   bool inferred = false;
   Charges* charges = nullptr;
   ThreadLedger::Tallies* tallies = nullptr;

@@ -95,16 +95,16 @@ void fold_phases(const Ledger& ledger, const std::vector<PhaseTable>& tables, Re
     }
   }
   for (size_t g = 0; g < ledger.graphs.size(); ++g) {
-    ledger.graphs[g].in_runs.fold(tables[g], [&](Phase phase, uint64_t n, const auto& each) {
-      for (size_t d = 0; d < kDomains; ++d) {
-        add_times(of(report, phase)[d], each[d], n);
-        if (phase == Phase::kSteady) steady[d].add(n, each[d]);
-      }
-    });
+    for (size_t d = 0; d < kDomains; ++d) {
+      ledger.graphs[g].in_runs[d].fold(tables[g], [&](Phase phase, const RunGroup& group) {
+        of(report, phase)[d] += group.total;
+        if (phase == Phase::kSteady) steady[d].add(group);
+      });
+    }
   }
   std::array<Counts, kDomains> total{};
   for (const DomainCounts& phase : report.phases) {
-    for (size_t d = 0; d < kDomains; ++d) add_times(total[d], phase[d], 1);
+    for (size_t d = 0; d < kDomains; ++d) total[d] += phase[d];
   }
   const DomainCounts& first = of(report, Phase::kFirst);
   report.alloc.total = total[kHeap];
@@ -412,7 +412,8 @@ RunPhases decide_phases(const std::deque<RunRecord>& runs, std::optional<uint64_
       begin);                // index after it, 0 when there is none
   std::vector<size_t> open;  // indices that detection decides
   for (size_t i = 1; i < runs.size(); ++i) {
-    if (!runs[i].ended) {
+    // Runs that share an epoch share a phase: the one that did not end is in no latency anyway.
+    if (!runs[i].ended && i + 1 < kRunsAlone) {
       phases[i] = Phase::kWarmup;
     } else if (warmup) {
       if (i < *warmup) phases[i] = Phase::kWarmup;
@@ -432,7 +433,12 @@ RunPhases decide_phases(const std::deque<RunRecord>& runs, std::optional<uint64_
   std::vector<WarmupSample> samples;
   for (const size_t i : open) samples.push_back({runs[i].latency_ns(), runs[i].heap_calls});
   const WarmupEnd end = detect_warmup(samples);
-  for (size_t k = 0; k < end.warmup_runs; ++k) phases[open[k]] = Phase::kWarmup;
+  size_t k = 0;
+  for (; k < end.warmup_runs; ++k) phases[open[k]] = Phase::kWarmup;
+  // Runs that share the epoch of the last of them were counted together.
+  for (; k > 0 && k < open.size() && runs[open[k]].epoch == runs[open[k - 1]].epoch; ++k) {
+    phases[open[k]] = Phase::kWarmup;
+  }
   result.detected = true;
   result.never_steady = end.never_steady;
   return result;

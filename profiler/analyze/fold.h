@@ -22,7 +22,8 @@ struct RunPhases {
 };
 
 /// Run 1 is first. Then in this order: runs that did not end are warm-up; `warmup` given by the
-/// user; OPM_PHASE_* hints; the rest is detected.
+/// user; OPM_PHASE_* hints; the rest is detected. A phase ends with an epoch (run_series.h): a
+/// detected warm-up of more than 255 runs is prolonged by up to an eighth.
 RunPhases decide_phases(const std::deque<RunRecord>& runs, std::optional<uint64_t> warmup);
 
 reports::Report fold(const Ledger& ledger, const trace::Definitions& definitions,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the events add up to, before phases are known: counts per run, per op and per cell (op,
-// stack, size bin, domain). Memory grows with the distinct cells and with the changes of their
-// values from run to run, not with the events; only op spans keep one raw sample each, as few bytes
-// as possible, because percentiles come from raw samples.
+// stack, size bin, domain). Memory grows with the distinct cells, and with the logarithm of the
+// runs where their values change, not with the events; only runs and op spans keep raw samples,
+// because percentiles come from those: some hundred bytes a run, two or three a span.
 #ifndef OPMETER_PROFILER_ANALYZE_LEDGER_H_
 #define OPMETER_PROFILER_ANALYZE_LEDGER_H_
 
@@ -45,7 +45,7 @@ struct Slot {
   uint32_t graph = kNoGraph;  ///< index
   uint32_t local = 0;         ///< index among the slots of the graph
   Charges load, outside;
-  std::array<RunSeries<Counts>, kDomains> in_runs;
+  std::array<CountSeries, kDomains> in_runs;
   std::array<uint64_t, kDomains> largest{};  ///< in runs
   uint64_t workspace_growth_bytes = 0;
   RunSamples self, inclusive, kernel, device;
@@ -69,12 +69,13 @@ struct RunRecord {
   uint64_t live_end_bytes = 0;
   uint64_t heap_calls = 0;
   std::array<uint64_t, kDomains> largest{};
-  uint64_t events = 0;   ///< of the run's own thread
-  uint64_t call_ns = 0;  ///< in heap calls of every thread that worked for it
+  uint64_t events = 0;                   ///< of the run's own thread
+  uint64_t call_ns = 0;                  ///< in heap calls of every thread that worked for it
   std::optional<uint64_t> minor_faults;  ///< of the process
-  uint16_t hint = 0;    ///< OPM_PHASE_*
-  bool ended = false;   ///< its end was seen
-  bool exact = true;    ///< no event of its thread was lost
+  uint32_t epoch = 0;                    ///< the first run of its epoch (run_series.h)
+  uint16_t hint = 0;                     ///< OPM_PHASE_*
+  bool ended = false;                    ///< its end was seen
+  bool exact = true;                     ///< no event of its thread was lost
   uint64_t latency_ns() const { return end_ns - begin_ns; }
   bool measured() const { return ended && exact; }
 };
@@ -84,7 +85,8 @@ struct GraphLedger {
   uint32_t id = 0;
   std::vector<uint32_t> slots;  ///< by Slot::local
   std::deque<RunRecord> runs;   ///< run number n at [n - 1]
-  RunSeries<DomainCounts> in_runs;
+  uint32_t epoch_begin = 1;     ///< a run that must not share an epoch with those before
+  std::array<CountSeries, kDomains> in_runs;
   uint32_t executor_slot = 0;
 };
 
@@ -93,12 +95,12 @@ struct ThreadLedger {
   using Tallies = std::array<Tally, kDomains>;
   /// In the runs of one graph.
   struct InRuns {
-    uint32_t run = 0;  ///< the run that `current` belongs to
+    uint32_t epoch = 0;  ///< that `current` belongs to
     Tallies current{};
     RunSeries<Tallies> series;
-    void settle(uint32_t next_run = 0) {
-      if (run != 0) series.add(run, current);
-      run = next_run;
+    void settle(uint32_t next_epoch = 0) {
+      if (epoch != 0) series.add(epoch, current);
+      epoch = next_epoch;
       current = {};
     }
   };
@@ -106,13 +108,13 @@ struct ThreadLedger {
   uint32_t id = 0;
   bool began_run = false;
   bool attached = false;
-  Tallies idle{};  ///< outside runs
+  Tallies idle{};             ///< outside runs
   std::deque<InRuns> graphs;  ///< by graph index
 
-  Tallies& in_run(uint32_t graph, uint32_t number) {
+  Tallies& in_epoch(uint32_t graph, uint32_t epoch) {
     if (graph >= graphs.size()) graphs.resize(graph + 1);
     InRuns& runs = graphs[graph];
-    if (runs.run != number) runs.settle(number);
+    if (runs.epoch != epoch) runs.settle(epoch);
     return runs.current;
   }
 };
@@ -136,7 +138,7 @@ struct Ledger {
   std::unordered_map<uint32_t, uint64_t> forbidden_by_stack;
   uint64_t inferred_context = 0;
   uint64_t lost_events = 0;
-  uint64_t gaps = 0;  ///< places where an unknown number of a thread's events is missing
+  uint64_t gaps = 0;   ///< places where an unknown number of a thread's events is missing
   bool timed = false;  ///< some heap call tells how long it took
   uint64_t events = 0;
   uint64_t first_ns = 0, last_ns = 0;

@@ -10,6 +10,8 @@
 #include <optional>
 #include <vector>
 
+#include "profiler/analyze/huge_pages.h"
+
 namespace opmeter::analyze {
 
 /// One live block. `space` keeps the addresses of different owners apart: 0 is the heap, else the
@@ -28,39 +30,49 @@ class LiveBlocks {
   LiveBlocks() { clear(); }
 
   /// Adds a block; returns the one that was still live there (its free was lost), if any.
-  std::optional<LiveBlock> insert(LiveBlock block) {
-    if (block.space == kEmpty) --block.space;
-    size_t i = home(block.address, block.space);
-    for (; slots_[i].space != kEmpty; i = (i + 1) & mask_) {
-      if (slots_[i].address == block.address && slots_[i].space == block.space) {
-        const LiveBlock old = slots_[i];
-        slots_[i] = block;
-        return old;
+  [[gnu::always_inline]] std::optional<LiveBlock> insert(const LiveBlock& block) {
+    const uint32_t space = block.space == kEmpty ? kEmpty - 1 : block.space;
+    LiveBlock* slot = &slots_[home(block.address, space)];
+    while (slot->space != kEmpty) [[unlikely]] {
+        if (slot->address == block.address && slot->space == space) {
+          const LiveBlock old = *slot;
+          *slot = block;
+          slot->space = space;
+          return old;
+        }
+        slot = next(slot);
       }
-    }
-    slots_[i] = block;
+    *slot = block;
+    slot->space = space;
     if (++size_ * 2 > mask_) grow();
     return std::nullopt;
   }
 
   /// Removes and returns the block at `address`, if one is live there.
-  std::optional<LiveBlock> take(uint64_t address, uint32_t space) {
+  [[gnu::always_inline]] std::optional<LiveBlock> take(uint64_t address, uint32_t space) {
     if (space == kEmpty) --space;
-    size_t i = home(address, space);
-    for (; slots_[i].space != kEmpty; i = (i + 1) & mask_) {
-      if (slots_[i].address == address && slots_[i].space == space) {
-        const LiveBlock found = slots_[i];
-        close_gap(i);
+    LiveBlock* slot = &slots_[home(address, space)];
+    while (slot->space != kEmpty) {
+      if (slot->address == address && slot->space == space) {
+        const LiveBlock found = *slot;
+        if (next(slot)->space == kEmpty) {
+          slot->space = kEmpty;
+        } else {
+          close_gap(static_cast<size_t>(slot - slots_.data()));
+        }
         --size_;
         return found;
       }
+      slot = next(slot);
     }
     return std::nullopt;
   }
 
   /// Brings the line of a block that will be asked for soon. A hint: any arguments are right.
-  void prefetch(uint64_t address, uint32_t space) const {
-    __builtin_prefetch(&slots_[home(address, space)], 1);
+  [[gnu::always_inline]] void prefetch(uint64_t address, uint32_t space) const {
+    const LiveBlock* slot = &slots_[home(address, space)];
+    __builtin_prefetch(slot, 1);
+    __builtin_prefetch(slot + 1, 1);  // closing a gap looks at the next one: often another line
   }
 
   size_t size() const { return size_; }
@@ -73,6 +85,7 @@ class LiveBlocks {
   }
 
  private:
+  using Slots = std::vector<LiveBlock, HugePages<LiveBlock>>;
   static constexpr uint32_t kEmpty = UINT32_MAX;
   static constexpr int kFirstBits = 10;
   static constexpr size_t kFirstCapacity = size_t{1} << kFirstBits;
@@ -83,7 +96,11 @@ class LiveBlocks {
     return static_cast<size_t>((key * 0x9e3779b97f4a7c15ULL) >> shift_);
   }
 
-  void close_gap(size_t gap) {
+  LiveBlock* next(LiveBlock* slot) {
+    return slot == slots_.data() + mask_ ? slots_.data() : slot + 1;
+  }
+
+  [[gnu::noinline]] void close_gap(size_t gap) {
     for (size_t i = (gap + 1) & mask_; slots_[i].space != kEmpty; i = (i + 1) & mask_) {
       const size_t wanted = home(slots_[i].address, slots_[i].space);
       // The entry may move back only when its home does not lie behind the gap on the circle.
@@ -95,8 +112,8 @@ class LiveBlocks {
     slots_[gap].space = kEmpty;
   }
 
-  void grow() {
-    std::vector<LiveBlock> old(slots_.size() * 2, LiveBlock{.space = kEmpty});
+  [[gnu::noinline]] void grow() {
+    Slots old(slots_.size() * 2, LiveBlock{.space = kEmpty});
     old.swap(slots_);
     mask_ = slots_.size() - 1;
     --shift_;
@@ -108,7 +125,7 @@ class LiveBlocks {
     }
   }
 
-  std::vector<LiveBlock> slots_;
+  Slots slots_;
   size_t mask_ = 0;
   size_t size_ = 0;
   int shift_ = 0;

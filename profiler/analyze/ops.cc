@@ -41,10 +41,10 @@ class OpFold {
       op.total[d] += slot.load.counts[d];
       op.total[d] += slot.outside.counts[d];
       if (slot.graph == kNoGraph) continue;
-      slot.in_runs[d].fold(tables_[slot.graph], [&](Phase phase, uint64_t n, const Counts& each) {
-        add_times(op.total[d], each, n);
-        if (phase == Phase::kSteady) steady_[d].add(n, each);
-        if (phase == Phase::kFirst) add_times(first_[d], each, n);
+      slot.in_runs[d].fold(tables_[slot.graph], [&](Phase phase, const RunGroup& group) {
+        op.total[d] += group.total;
+        if (phase == Phase::kSteady) steady_[d].add(group);
+        if (phase == Phase::kFirst) first_[d] += group.total;
       });
     }
     for (const auto* largest : {&slot.largest, &slot.load.largest, &slot.outside.largest}) {
@@ -143,35 +143,25 @@ class OpFold {
 
 }  // namespace
 
-void add_times(Counts& sum, const Counts& each, uint64_t n) {
-  sum.calls += n * each.calls;
-  sum.bytes += n * each.bytes;
-  sum.frees += n * each.frees;
-  sum.failed += n * each.failed;
-  sum.backing_calls += n * each.backing_calls;
-  sum.backing_bytes += n * each.backing_bytes;
-}
-
-void PerRunSum::add(uint64_t n, const Counts& each) {
-  runs_ += n;
-  calls_ += n * each.calls;
-  bytes_ += n * each.bytes;
-  if (each.calls > 0) runs_with_calls_ += n;
-  min_calls_ = std::min(min_calls_, each.calls);
-  max_calls_ = std::max(max_calls_, each.calls);
+void PerRunSum::add(const RunGroup& group) {
+  all_.runs += group.runs;
+  all_.total += group.total;
+  all_.runs_with_calls += group.runs_with_calls;
+  all_.min_calls = std::min(all_.min_calls, group.min_calls);
+  all_.max_calls = std::max(all_.max_calls, group.max_calls);
 }
 
 reports::PerRun PerRunSum::per_run(uint64_t runs) const {
   reports::PerRun result;
   result.runs = runs;
-  result.calls_sum = calls_;
-  result.bytes_sum = bytes_;
-  result.runs_with_calls = runs_with_calls_;
-  result.max_calls = max_calls_;
-  result.min_calls = runs_ < runs || runs == 0 ? 0 : min_calls_;
+  result.calls_sum = all_.total.calls;
+  result.bytes_sum = all_.total.bytes;
+  result.runs_with_calls = all_.runs_with_calls;
+  result.max_calls = all_.max_calls;
+  result.min_calls = all_.runs < runs || runs == 0 ? 0 : all_.min_calls;
   if (runs > 0) {
-    result.calls = static_cast<double>(calls_) / static_cast<double>(runs);
-    result.bytes = static_cast<double>(bytes_) / static_cast<double>(runs);
+    result.calls = static_cast<double>(result.calls_sum) / static_cast<double>(runs);
+    result.bytes = static_cast<double>(result.bytes_sum) / static_cast<double>(runs);
   }
   return result;
 }

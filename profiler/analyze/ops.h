@@ -14,20 +14,15 @@
 
 namespace opmeter::analyze {
 
-/// sum += n times each.
-void add_times(Counts& sum, const Counts& each, uint64_t n);
-
-/// Calls and bytes of a set of runs, from segments of equal runs.
+/// Calls and bytes of a set of runs, from groups of them.
 class PerRunSum {
  public:
-  /// n runs with `each`.
-  void add(uint64_t n, const Counts& each);
+  void add(const RunGroup& group);
   /// Over `runs` runs: those never added had no calls.
   reports::PerRun per_run(uint64_t runs) const;
 
  private:
-  uint64_t runs_ = 0, runs_with_calls_ = 0, calls_ = 0, bytes_ = 0;
-  uint64_t min_calls_ = UINT64_MAX, max_calls_ = 0;
+  RunGroup all_;
 };
 
 /// Names of ops, pseudo-ops included: "(executor)", "(outside)", "(unnamed)", "(op 7)" when the

@@ -10,12 +10,25 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <vector>
 
 #include "reports/model.h"
 
 namespace opmeter::analyze {
+
+/// Runs of one graph are numbered from 1. The first ones are remembered one by one; later ones
+/// share an epoch with their neighbours, an eighth of an octave long, so that a program whose every
+/// run is different costs memory by the logarithm of its runs. Where a phase ends, an epoch must
+/// end: what is known beforehand starts a new one, and a warm-up that detection ends inside of one
+/// is prolonged to its end (fold.h).
+inline constexpr uint32_t kRunsAlone = 256;
+
+/// The first run of the epoch of `run`, as far as numbers decide it.
+inline uint32_t epoch_of(uint32_t run) {
+  return run < kRunsAlone ? run : run & ~((std::bit_floor(run) >> 3) - 1);
+}
 
 /// Which phase each run of one graph belongs to. Runs are numbered from 1.
 class PhaseTable {
@@ -124,6 +137,76 @@ class RunSeries {
   }
 
   std::vector<Segment> segments_;
+};
+
+/// Counts of several runs of one phase together.
+struct RunGroup {
+  uint64_t runs = 0;
+  reports::Counts total;
+  uint64_t min_calls = UINT64_MAX, max_calls = 0, runs_with_calls = 0;
+
+  void add(uint64_t n, const reports::Counts& each) {
+    runs += n;
+    for (const auto field : {&reports::Counts::calls, &reports::Counts::bytes,
+                             &reports::Counts::frees, &reports::Counts::failed,
+                             &reports::Counts::backing_calls, &reports::Counts::backing_bytes}) {
+      total.*field += n * each.*field;
+    }
+    min_calls = std::min(min_calls, each.calls);
+    max_calls = std::max(max_calls, each.calls);
+    if (each.calls > 0) runs_with_calls += n;
+  }
+};
+
+/// Counts by run, each added once, when its run has ended. Equal neighbours share a segment, as
+/// above; unequal ones of one epoch share a group.
+class CountSeries {
+ public:
+  /// `epoch` as of RunRecord.
+  void add(uint32_t run, uint32_t epoch, const reports::Counts& counts) {
+    if (!segments_.empty() && run == segments_.back().last + 1 && segments_.back().each == counts) {
+      segments_.back().last = run;
+    } else if (run < kRunsAlone) {
+      segments_.push_back({run, run, counts});
+    } else if (!groups_.empty() && groups_.back().epoch == epoch) {
+      groups_.back().group.add(1, counts);
+    } else {
+      groups_.push_back({epoch, {}});
+      groups_.back().group.add(1, counts);
+      // The next one may repeat these counts: then they are a segment that begins behind this run.
+      segments_.push_back({run + 1, run, counts});
+    }
+  }
+
+  /// visit(phase, RunGroup).
+  template <typename Visit>
+  void fold(const PhaseTable& table, Visit&& visit) const {
+    for (const Segment& segment : segments_) {
+      if (segment.last < segment.first) continue;
+      for (const auto phase :
+           {reports::Phase::kFirst, reports::Phase::kWarmup, reports::Phase::kSteady}) {
+        const uint64_t n = table.runs(phase, segment.first, segment.last);
+        if (n == 0) continue;
+        RunGroup group;
+        group.add(n, segment.each);
+        visit(phase, group);
+      }
+    }
+    for (const EpochGroup& group : groups_) visit(table.of(group.epoch), group.group);
+  }
+
+ private:
+  struct Segment {
+    uint32_t first = 0, last = 0;  // runs, inclusive
+    reports::Counts each;
+  };
+  struct EpochGroup {
+    uint32_t epoch = 0;
+    RunGroup group;
+  };
+
+  std::vector<Segment> segments_;
+  std::vector<EpochGroup> groups_;
 };
 
 }  // namespace opmeter::analyze

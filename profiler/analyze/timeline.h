@@ -19,7 +19,7 @@ class Timeline {
 
   /// Times ascend. Most calls change nothing but the last value: the step is still the same, and
   /// has been higher.
-  void add(uint64_t t_ns, uint64_t live_bytes) {
+  [[gnu::always_inline]] void add(uint64_t t_ns, uint64_t live_bytes) {
     last_ = {t_ns, live_bytes};
     if (t_ns < step_end_ns_ && live_bytes <= step_peak_) return;
     add_point();
@@ -33,7 +33,7 @@ class Timeline {
   }
 
  private:
-  void add_point() {
+  [[gnu::noinline]] void add_point() {
     if (points_.empty()) start_ns_ = last_.t_ns;
     while (step_of(last_) >= kSteps) halve();
     if (points_.empty() || step_of(last_) != step_of(points_.back())) {
