@@ -77,7 +77,7 @@ void* hooked_realloc(const void* frame, AllocApi api, void* old_block, size_t si
     return block;
   }
   const recorder::WatchedRealloc watched(old_block);
-  const uint64_t before = recorder::ticks_now();
+  const uint64_t before = recorder::ticks_after_loads();
   void* block;
   {
     const Inside inside(frame);

@@ -72,7 +72,7 @@ OPM_HOOK void* mmap64(void* at, size_t bytes, int protection, int flags, int fd,
 
 OPM_HOOK int munmap(void* at, size_t bytes) {
   const RealFunctions* next = real();
-  const uint64_t before = opmeter::recorder::ticks_now();
+  const uint64_t before = opmeter::recorder::ticks_after_loads();
   const int result = next != nullptr && next->munmap != nullptr
                          ? next->munmap(at, bytes)
                          : static_cast<int>(syscall(SYS_munmap, at, bytes));
@@ -87,7 +87,7 @@ OPM_HOOK void* mremap(void* old_at, size_t old_bytes, size_t bytes, int flags, .
   void* wish = (flags & MREMAP_FIXED) != 0 ? va_arg(rest, void*) : nullptr;
   va_end(rest);
   const RealFunctions* next = real();
-  const uint64_t before = opmeter::recorder::ticks_now();
+  const uint64_t before = opmeter::recorder::ticks_after_loads();
   void* mapped =
       next != nullptr && next->mremap != nullptr
           ? next->mremap(old_at, old_bytes, bytes, flags, wish)
@@ -108,7 +108,7 @@ OPM_HOOK void* sbrk(intptr_t increment) {
     errno = ENOMEM;  // the C library keeps the break in a variable of its own: no way around it
     return reinterpret_cast<void*>(-1);
   }
-  const uint64_t before = opmeter::recorder::ticks_now();
+  const uint64_t before = opmeter::recorder::ticks_after_loads();
   void* old_break = next->sbrk(increment);
   if (increment == 0 || !wanted(OPM_FRAME)) return old_break;
   if (old_break == reinterpret_cast<void*>(-1)) {
@@ -129,7 +129,7 @@ OPM_HOOK int brk(void* address) {
     return -1;
   }
   const bool noted = wanted(OPM_FRAME);
-  const uint64_t before = opmeter::recorder::ticks_now();
+  const uint64_t before = opmeter::recorder::ticks_after_loads();
   const uint64_t from = noted ? number(next->sbrk(0)) : 0;
   const int result = next->brk(address);
   if (!noted) return result;

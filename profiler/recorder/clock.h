@@ -29,6 +29,18 @@ inline uint64_t ticks_now() {
 #endif
 }
 
+/// A stamp for "before what follows, after all that came before": the counter alone may be read
+/// while the processor still waits for the block's address from another core, and a release would
+/// seem to precede the allocation.
+inline uint64_t ticks_after_loads() {
+#if defined(__x86_64__)
+  __builtin_ia32_lfence();
+#elif defined(__aarch64__)
+  asm volatile("isb" ::: "memory");
+#endif
+  return ticks_now();
+}
+
 }  // namespace opmeter::recorder
 
 #endif  // OPMETER_PROFILER_RECORDER_CLOCK_H_
