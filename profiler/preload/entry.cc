@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // How the library comes to life: its constructor (the linker marks the library to be initialised
 // first, so that the allocations of other libraries' constructors are seen), the annotation table,
-// and the one loader hook. Zone a.
+// and the two hooks of calls that change what recording stands on: code addresses, the clock. Zone
+// a.
 #include <dlfcn.h>
+#include <errno.h>
+#include <linux/seccomp.h>
+#include <stdarg.h>
+#include <sys/prctl.h>
 
 #include <cstring>
 
 #include "profiler/preload/hooks.h"
 #include "profiler/preload/loader_blocks.h"
+#include "profiler/recorder/exec.h"
 #include "profiler/recorder/watch.h"
 
 namespace {
@@ -53,5 +59,25 @@ OPM_HOOK int dlclose(void* handle) {
     opmeter::recorder::watch_module_unloaded();
     opmeter::recorder::module_unloaded();
   }
+  return result;
+}
+
+OPM_HOOK int prctl(int option, ...) {
+  va_list rest;
+  va_start(rest, option);
+  unsigned long values[4];
+  for (unsigned long& value : values) value = va_arg(rest, unsigned long);
+  va_end(rest);
+  const opmeter::preload::RealFunctions* next = opmeter::preload::real();
+  if (next == nullptr || next->prctl == nullptr) {
+    errno = ENOSYS;
+    return -1;
+  }
+  // Strict seccomp forbids the counter too, along with nearly every system call.
+  const bool forbids = (option == PR_SET_SECCOMP && values[0] == SECCOMP_MODE_STRICT) ||
+                       (option == PR_SET_TSC && values[0] == PR_TSC_SIGSEGV);
+  if (forbids) opmeter::recorder::clock_forbidden();
+  const int result = next->prctl(option, values[0], values[1], values[2], values[3]);
+  if (forbids && result != 0) opmeter::recorder::clock_allowed();
   return result;
 }

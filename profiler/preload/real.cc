@@ -44,6 +44,7 @@ const RealFunctions* real() {
   look_up(g_real.mremap, "mremap");
   look_up(g_real.brk, "brk");
   look_up(g_real.sbrk, "sbrk");
+  look_up(g_real.prctl, "prctl");
   look_up(g_real.execve, "execve");
   look_up(g_real.execv, "execv");
   look_up(g_real.execvp, "execvp");

@@ -30,6 +30,7 @@ struct RealFunctions {
   void* (*mremap)(void*, size_t, size_t, int, ...);
   int (*brk)(void*);
   void* (*sbrk)(intptr_t);
+  int (*prctl)(int, ...);
   int (*execve)(const char*, char* const*, char* const*);
   int (*execv)(const char*, char* const*);
   int (*execvp)(const char*, char* const*);

@@ -157,4 +157,16 @@ void exec_failed() {
   if (is_owner()) g_session->execs.fetch_sub(1);
 }
 
+void clock_forbidden() {
+  if (!is_owner()) return;
+  g_session->clock_forbidden.store(1);
+  g_gate->recording.store(false, std::memory_order_relaxed);
+}
+
+void clock_allowed() {
+  if (g_session == nullptr || g_session->clock_forbidden.load() == 0) return;
+  g_session->clock_forbidden.store(0);
+  g_gate->recording.store(true, std::memory_order_relaxed);
+}
+
 }  // namespace opmeter::recorder

@@ -116,6 +116,7 @@ struct SessionHeader {
   // images as this and one more came, or the last one did not load the interposer.
   std::atomic<uint32_t> execs;
   char exec_path[512];
+  std::atomic<uint32_t> clock_forbidden;  ///< the program forbade itself the time stamp counter
 };
 static_assert(sizeof(SessionHeader) <= kHeaderBytes);
 static_assert(std::atomic<uint64_t>::is_always_lock_free, "shared between processes");

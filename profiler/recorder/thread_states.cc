@@ -31,7 +31,7 @@ void define_thread(ThreadState* t) {
 /// allocation.
 void refresh_thread_name(ThreadState* t) {
   char name[16] = {};
-  prctl(PR_GET_NAME, name, 0, 0, 0);
+  syscall(SYS_prctl, PR_GET_NAME, name, 0, 0, 0);
   if (std::memcmp(name, t->name, sizeof name) == 0) return;
   std::memcpy(t->name, name, sizeof name);
   define_thread(t);
@@ -115,7 +115,7 @@ ThreadState* attach_thread() {
   t->id = g_session->next_thread.fetch_add(1, std::memory_order_relaxed) + 1;
   t->tid = static_cast<int32_t>(syscall(SYS_gettid));
   std::memset(t->name, 0, sizeof t->name);
-  prctl(PR_GET_NAME, t->name, 0, 0, 0);
+  syscall(SYS_prctl, PR_GET_NAME, t->name, 0, 0, 0);
   t_tls.state = t;
   t_tls.own_calls = true;  // glibc callocs for keys beyond its first 32
   pthread_setspecific(g_thread_key, t);

@@ -38,6 +38,7 @@ EXPORTED = {
     "memalign", "valloc", "pvalloc", "free_sized", "free_aligned_sized",
     "opm_api_v1", "dlclose", "mmap", "mmap64", "munmap", "mremap", "brk", "sbrk",
     "execve", "execv", "execvp", "execvpe", "execl", "execlp", "execle", "fexecve",
+    "prctl",
     # operator new, new[]: plain, nothrow, aligned, aligned nothrow
     "_Znwm", "_ZnwmRKSt9nothrow_t", "_ZnwmSt11align_val_t", "_ZnwmSt11align_val_tRKSt9nothrow_t",
     "_Znam", "_ZnamRKSt9nothrow_t", "_ZnamSt11align_val_t", "_ZnamSt11align_val_tRKSt9nothrow_t",

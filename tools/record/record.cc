@@ -103,6 +103,13 @@ std::string resolve_program(const std::string& name) {
   }
 }
 
+bool is_elf(const std::string& program) {
+  std::ifstream in(program, std::ios::binary);
+  char magic[SELFMAG] = {};
+  in.read(magic, sizeof magic);
+  return in && std::memcmp(magic, ELFMAG, SELFMAG) == 0;
+}
+
 /// The program that the kernel starts for a script's first line; "" when that has none.
 std::string interpreter_of(const std::string& program) {
   const std::string line = read_first_line(program);
@@ -245,6 +252,7 @@ Result<RecordOutcome> record(const RecordOptions& options) {
   if (options.verify_stacks) flags |= recorder::kVerifyStacks;
   if (options.maps) flags |= recorder::kMapCalls;
   if (options.follow) flags |= recorder::kFollow;
+  SignalForwarding signals;  // from here on: the session's file counts against RLIMIT_FSIZE too
   Result<recorder::Session> session = recorder::Session::create(options.buffer_bytes, flags);
   if (!session) return session.error();
   const double ns_per_tick = recorder::calibrate_ns_per_tick(5);
@@ -266,7 +274,6 @@ Result<RecordOutcome> record(const RecordOptions& options) {
     if (const Status spare = followers->start(); !spare) return spare.error();
   }
   const std::string session_path = session->path();
-  SignalForwarding signals;
   const pid_t child = fork();
   if (child == 0) {
     signals.restore_in_child();
@@ -281,7 +288,10 @@ Result<RecordOutcome> record(const RecordOptions& options) {
     std::vector<char*> argv;
     for (const std::string& arg : options.command) argv.push_back(const_cast<char*>(arg.c_str()));
     argv.push_back(nullptr);
-    execvp(argv[0], argv.data());
+    execv(program.c_str(), argv.data());
+    // What execvp does with a script that does not name its interpreter, but not with binaries of
+    // other machines.
+    if (errno == ENOEXEC && !is_elf(program)) execvp(argv[0], argv.data());
     const int error = errno;
     (void)!write(failed[1], &error, sizeof error);
     _exit(error == ENOENT ? 127 : 126);
@@ -337,6 +347,10 @@ Result<RecordOutcome> record(const RecordOptions& options) {
     outcome.note = finished.error().message;
   } else if (!outcome.recorded) {
     outcome.note = "nothing recorded because " + why_not_recorded(program);
+  } else if (session->header()->clock_forbidden.load() != 0) {
+    outcome.note =
+        "recording ended when the program forbade itself the time stamp counter "
+        "(strict seccomp or PR_SET_TSC)";
   } else if (session->header()->execs.load() >= session->header()->images.load()) {
     outcome.note = why_recording_ended(session->header()->exec_path);
   }
