@@ -4,13 +4,17 @@
 #ifndef OPMETER_TESTS_PRELOAD_RECORDED_H_
 #define OPMETER_TESTS_PRELOAD_RECORDED_H_
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -37,6 +41,7 @@ struct Recorded {
   tools::RecordOutcome outcome;
   std::optional<trace::TraceReader> reader;
   std::vector<trace::Event> events;
+  std::string out;  ///< what the program wrote to standard output
 
   std::vector<trace::Event> of_kind(trace::EventKind kind) const {
     std::vector<trace::Event> found;
@@ -65,6 +70,40 @@ inline std::string victim(const std::string& name) {
   return std::string(OPMETER_VICTIMS) + "/" + name;
 }
 
+/// Standard output goes to a file while this lives.
+class CapturedStdout {
+ public:
+  explicit CapturedStdout(const std::string& path) {
+    std::fflush(stdout);
+    kept_ = dup(STDOUT_FILENO);
+    const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    dup2(file, STDOUT_FILENO);
+    close(file);
+  }
+  ~CapturedStdout() {
+    std::fflush(stdout);
+    dup2(kept_, STDOUT_FILENO);
+    close(kept_);
+  }
+  CapturedStdout(const CapturedStdout&) = delete;
+  CapturedStdout& operator=(const CapturedStdout&) = delete;
+
+ private:
+  int kept_;
+};
+
+/// All of a trace file in memory.
+inline void read_trace(const std::string& path, Recorded& recorded) {
+  Result<trace::TraceReader> reader = trace::TraceReader::open(path);
+  if (!reader) {
+    ADD_FAILURE() << reader.error().message;
+    return;
+  }
+  recorded.reader.emplace(std::move(*reader));  // the mapping outlives the file's name
+  trace::EventStream stream = recorded.reader->events();
+  for (trace::Event e; stream.next(e);) recorded.events.push_back(e);
+}
+
 /// Records `command` with everything else as in `options`; fails the test when Opmeter itself
 /// fails.
 inline Recorded record_program(std::vector<std::string> command,
@@ -73,23 +112,36 @@ inline Recorded record_program(std::vector<std::string> command,
   setenv("OPMETER_PRELOAD", OPMETER_PRELOAD_LIBRARY, 1);
   options.command = std::move(command);
   options.output = folder.file("trace.opm");
-  options.discard_stdout = true;
   Recorded recorded;
-  Result<tools::RecordOutcome> outcome = tools::record(options);
-  if (!outcome) {
-    ADD_FAILURE() << outcome.error().message;
-    return recorded;
+  {
+    const CapturedStdout capture(folder.file("stdout"));
+    Result<tools::RecordOutcome> outcome = tools::record(options);
+    if (!outcome) {
+      ADD_FAILURE() << outcome.error().message;
+      return recorded;
+    }
+    recorded.outcome = *outcome;
   }
-  recorded.outcome = *outcome;
-  Result<trace::TraceReader> reader = trace::TraceReader::open(options.output);
-  if (!reader) {
-    ADD_FAILURE() << reader.error().message;
-    return recorded;
-  }
-  recorded.reader.emplace(std::move(*reader));  // the mapping outlives the file's name
-  trace::EventStream stream = recorded.reader->events();
-  for (trace::Event e; stream.next(e);) recorded.events.push_back(e);
+  std::ifstream out(folder.file("stdout"));
+  recorded.out.assign(std::istreambuf_iterator<char>(out), {});
+  read_trace(options.output, recorded);
   return recorded;
+}
+
+/// The same with another library preloaded behind the interposer.
+inline Recorded record_behind(const std::string& library, std::vector<std::string> command,
+                              tools::RecordOptions options = {}) {
+  setenv("LD_PRELOAD", library.c_str(), 1);
+  Recorded recorded = record_program(std::move(command), std::move(options));
+  unsetenv("LD_PRELOAD");
+  return recorded;
+}
+
+/// Whether the loader finds the library.
+inline bool loadable(const std::string& library) {
+  const std::string complains =
+      "LD_PRELOAD=" + library + " /bin/true 2>&1 | grep -q 'cannot be preloaded'";
+  return std::system(complains.c_str()) != 0;  // NOLINT: the shell is wanted
 }
 
 /// Heap totals as memcheck defines them.

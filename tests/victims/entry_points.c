@@ -11,7 +11,8 @@
 #include <string.h>
 
 static void* volatile sink;
-static volatile size_t huge = (size_t)PTRDIFF_MAX - 4096; /* volatile: compilers know that it cannot succeed */
+static volatile size_t huge =
+    (size_t)PTRDIFF_MAX - 4096; /* volatile: compilers know that it cannot succeed */
 static volatile size_t half = SIZE_MAX / 2;
 
 int main(void) {
