@@ -7,7 +7,7 @@ build_packages=(build-essential cmake ninja-build pkg-config libfmt-dev libcli11
   nlohmann-json3-dev libunwind-dev libdw-dev libelf-dev libzstd-dev libxxhash-dev libdlpack-dev
   libssl-dev)
 test_packages=(libgtest-dev libgmock-dev libbenchmark-dev valgrind python3 python3-jsonschema
-  binutils)
+  binutils libjemalloc2 libmimalloc2.0 libtcmalloc-minimal4)
 
 say() { echo "$(basename "$0"): $*" >&2; }
 
