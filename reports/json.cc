@@ -50,12 +50,19 @@ ordered_json tensors(const std::vector<Tensor>& list) {
   return value;
 }
 
+ordered_json call_time(const CallTime& time) {
+  return {{"total", time.total_ns},
+          {"first_run", time.first_run_ns},
+          {"steady_per_run", time.steady_per_run_ns}};
+}
+
 ordered_json op_allocations(const OpAllocations& use, bool workspace) {
   ordered_json value = {{"total", to_json_value(use.total)},
                         {"first_run", to_json_value(use.first_run)},
                         {"steady_per_run", to_json_value(use.steady_per_run)},
                         {"largest_bytes", use.largest_bytes}};
   if (workspace) value["pool_growth_bytes"] = use.pool_growth_bytes;
+  if (use.call_ns) value["call_ns"] = call_time(*use.call_ns);
   return value;
 }
 
@@ -86,6 +93,9 @@ ordered_json context(const Context& c) {
   if (!c.device.empty()) value["device"] = c.device;
   value["started_at"] = c.started_at;
   value["opmeter_version"] = c.opmeter_version;
+  value["scope"] = c.scope;
+  if (!c.stopped_at.empty()) value["stopped_at"] = c.stopped_at;
+  if (!c.kept_last.empty()) value["kept_last"] = c.kept_last;
   return value;
 }
 
@@ -111,6 +121,7 @@ ordered_json op(const Op& o) {
                         {"inclusive_ns", to_json_value(o.inclusive_ns)},
                         {"kernel_ns", to_json_value(o.kernel_ns)}};
   if (o.device_ns.n > 0) value["device_ns"] = to_json_value(o.device_ns);
+  if (o.minor_faults.n > 0) value["minor_faults"] = to_json_value(o.minor_faults);
   value["share"] = o.share;
   value["total"] = domains(o.total);
   value["alloc"] = op_allocations(o.alloc, false);
@@ -141,6 +152,7 @@ ordered_json stack(const Stack& s) {
                         {"steady_calls", s.steady_calls},
                         {"steady_bytes", s.steady_bytes}};
   if (s.forbidden_calls > 0) value["forbidden_calls"] = s.forbidden_calls;
+  if (s.call_ns > 0) value["call_ns"] = s.call_ns;
   if (!s.cause.empty()) value["cause"] = s.cause;
   value["ops"] = s.ops;
   value["cut"] = s.cut;
@@ -166,7 +178,7 @@ ordered_json runs(const Runs& r) {
 }
 
 ordered_json alloc(const Allocations& a) {
-  return {
+  ordered_json value = {
       {"total", to_json_value(a.total)},
       {"first_run", to_json_value(a.first_run)},
       {"steady_per_run", to_json_value(a.steady_per_run)},
@@ -179,15 +191,29 @@ ordered_json alloc(const Allocations& a) {
       {"first_run_largest_bytes", a.first_run_largest_bytes},
       {"steady_largest_bytes", a.steady_largest_bytes},
       {"largest", {{"bytes", a.largest.bytes}, {"op", a.largest.op}, {"stack", a.largest.stack}}}};
+  if (a.call_ns) value["call_ns"] = call_time(*a.call_ns);
+  return value;
+}
+
+ordered_json map_use(const MapUse& use) {
+  return {{"total", to_json_value(use.total)},
+          {"first_run", to_json_value(use.first_run)},
+          {"steady_per_run", to_json_value(use.steady_per_run)},
+          {"live_peak_bytes", use.live_peak_bytes},
+          {"live_end_bytes", use.live_end_bytes}};
 }
 
 ordered_json quality(const Quality& q) {
+  ordered_json sampled = nullptr;
+  if (q.sampled_interval_bytes) sampled = {{"interval_bytes", *q.sampled_interval_bytes}};
   return {
       {"lost_events", q.lost_events},
+      {"gaps", q.gaps},
       {"cut_stacks", q.cut_stacks},
       {"unresolved_frames", q.unresolved_frames},
       {"damaged_blocks", q.damaged_blocks},
       {"complete", q.complete},
+      {"sampled", sampled},
       {"inferred_context", q.inferred_context},
       {"reused_addresses", q.reused_addresses},
       {"events", q.events},
@@ -238,6 +264,7 @@ ordered_json to_json_value(const Report& report) {
   if (report.arena_bytes) pools["arena_bytes"] = *report.arena_bytes;
   pools["plan_misses"] = report.plan_misses;
   value["pools"] = std::move(pools);
+  value["map"] = map_use(report.map);
   value["ops"] = ordered_json::array();
   for (const Op& o : report.ops) value["ops"].push_back(op(o));
   value["sizes"] = bins(report.sizes);

@@ -171,6 +171,15 @@ std::vector<std::string> check_invariants(const Report& report) {
               "first-run counts over ops differ from the run's");
   check.equal("steady calls over ops", ops_steady, report.alloc.steady_per_run.calls_sum);
 
+  if (report.alloc.call_ns) {
+    uint64_t call_ns = 0;
+    for (const auto& op : report.ops) {
+      check.holds(op.alloc.call_ns.has_value(), op.name + ": the time in its calls is missing");
+      if (op.alloc.call_ns) call_ns += op.alloc.call_ns->total_ns;
+    }
+    check.equal("time in calls over ops", call_ns, report.alloc.call_ns->total_ns);
+  }
+
   const reports::PerRun& per_run = report.alloc.steady_per_run;
   check.equal("alloc.steady_per_run.runs", per_run.runs, report.runs.steady);
   check.holds(per_run.min_calls <= per_run.max_calls, "steady min_calls is above max_calls");

@@ -2,6 +2,7 @@
 #include "profiler/analyze/stacks.h"
 
 #include <algorithm>
+#include <initializer_list>
 #include <string_view>
 #include <unordered_map>
 
@@ -58,12 +59,55 @@ class FrameSource {
   std::unordered_map<uint32_t, std::unordered_map<uint64_t, Frames>> by_epoch_;
 };
 
+std::string_view file_of(const reports::Frame& frame) {
+  const std::string_view module = frame.module;
+  return module.substr(module.rfind('/') + 1);
+}
+
+/// The C and C++ libraries allocate on behalf of whoever called them.
+bool is_library_frame(const reports::Frame& frame) {
+  const std::string_view file = file_of(frame);
+  return file.starts_with("libc.so") || file.starts_with("libc-") ||
+         file.starts_with("libstdc++.so") || file.starts_with("libpthread");
+}
+
 }  // namespace
 
+/// Why code that is known allocates, by the frame that asked: what stands further out only tells
+/// who is served by it.
+std::string cause_of(const std::vector<reports::Frame>& frames) {
+  for (const reports::Frame& frame : frames) {
+    const std::string_view function = frame.function;
+    const auto is = [&](std::initializer_list<std::string_view> prefixes) {
+      return std::any_of(prefixes.begin(), prefixes.end(),
+                         [&](std::string_view prefix) { return function.starts_with(prefix); });
+    };
+    if (is({"__tls_get_addr", "_dl_allocate_tls", "tls_get_addr_tail", "allocate_dtv_entry",
+            "__cxa_thread_atexit", "dmlc::ThreadLocalStore<"})) {
+      return "thread_local";
+    }
+    if (file_of(frame).starts_with("libgomp.so") || file_of(frame).starts_with("libomp.so") ||
+        is({"gomp_", "GOMP_parallel", "tvm::runtime::ThreadPool::", "tvm::runtime::SpscTaskQueue::",
+            "tvm::runtime::ParallelLauncher::", "tvm::runtime::threading::ThreadGroup::",
+            "std::thread::_M_start_thread", "TVMBackendParallelLaunch"}) ||
+        function.ends_with("pthread_create") || is({"pthread_create"})) {
+      return "thread_team";
+    }
+    if (is({"tvm::runtime::PackedFunc", "tvm::runtime::TVMRetValue::", "tvm::runtime::TVMArgs",
+            "TVMFuncCall"})) {
+      return "packed_call";
+    }
+    // Templates of the standard library are the program's own code, expanded into it.
+    if (!frame.inlined && !is_library_frame(frame) &&
+        !is({"std::", "__gnu_cxx::", "operator new"})) {
+      return {};
+    }
+  }
+  return {};
+}
+
 bool is_own_frame(const reports::Frame& frame) {
-  const std::string_view module = frame.module;
-  const std::string_view file = module.substr(module.rfind('/') + 1);
-  if (file.starts_with("libopmeter_preload.so")) return true;
+  if (file_of(frame).starts_with("libopmeter_preload.so")) return true;
   const std::string_view function = frame.function;
   return function.starts_with("opm_pool_") ||
          function.starts_with("opmeter::runtime::TracingPool::");
@@ -84,6 +128,7 @@ void resolve_stacks(const trace::Definitions& definitions, const AnalyzeOptions&
     const auto first_of_the_program =
         std::find_if_not(stack.frames.begin(), stack.frames.end(), is_own_frame);
     stack.frames.erase(stack.frames.begin(), first_of_the_program);
+    if (stack.cause.empty()) stack.cause = cause_of(stack.frames);
     unresolved += static_cast<uint64_t>(
         std::count_if(stack.frames.begin(), stack.frames.end(),
                       [](const reports::Frame& frame) { return frame.function.empty(); }));

@@ -4,6 +4,9 @@
 #ifndef OPMETER_PROFILER_ANALYZE_STACKS_H_
 #define OPMETER_PROFILER_ANALYZE_STACKS_H_
 
+#include <string>
+#include <vector>
+
 #include "profiler/analyze/analyze.h"
 #include "profiler/trace/event.h"
 #include "reports/model.h"
@@ -18,6 +21,11 @@ void resolve_stacks(const trace::Definitions& definitions, const AnalyzeOptions&
 /// True for frames that belong to the profiler: its library, the annotation calls, the pool
 /// decorator.
 bool is_own_frame(const reports::Frame& frame);
+
+/// Why known code allocates, from the frames of a stack without Opmeter's own: "thread_team" (a
+/// runtime's thread pool), "thread_local" (a thread's own storage), "packed_call" (TVM's calling
+/// convention); "" when unknown.
+std::string cause_of(const std::vector<reports::Frame>& frames);
 
 }  // namespace opmeter::analyze
 

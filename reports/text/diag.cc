@@ -76,6 +76,13 @@ void runs(Page& page, const Report& report) {
                 "max " + duration(*r.latency_ns.max), fmt::format("n={}", r.latency_ns.n)},
                "  ");
   }
+  if (r.minor_faults.n > 0) {
+    const auto at = [](const std::optional<double>& value) {
+      return value ? count(*value) : std::string("n/a");
+    };
+    page.line(fmt::format("  minor page faults a run: p50 {}, max {}, n={}", at(r.minor_faults.p50),
+                          at(r.minor_faults.max), r.minor_faults.n));
+  }
   if (r.incomplete > 0) {
     page.warning(fmt::format("! {} ended early or lost events and are in no latency.",
                              plural(r.incomplete, "run")));
@@ -117,14 +124,22 @@ void totals(Page& page, const Report& report) {
   }
   const Counts& load = counts(report, Phase::kLoad, Domain::kHeap);
   std::vector<std::string> words = {
-      fmt::format("before the first run {} / {}", load.calls, bytes(load.bytes)),
-      fmt::format("temporary {}", a.temporary_calls),
+      report.context.scope == "runs"
+          ? std::string("before the first run: not recorded")
+          : fmt::format("before the first run {} / {}", load.calls, bytes(load.bytes)),
+      fmt::format("temporary {} (freed in their run)", a.temporary_calls),
       fmt::format("live at the end {}", bytes(a.live_end_bytes))};
   if (a.growth_slope && *a.growth_slope != 0) {
     words.push_back(fmt::format("growth {}{}/run", *a.growth_slope < 0 ? "-" : "+",
                                 bytes(std::abs(*a.growth_slope))));
   }
   page.words(words, "  ");
+  if (a.call_ns) {
+    page.line(fmt::format("  time in malloc and free: first run {}, steady {} a run, all {}",
+                          duration(static_cast<double>(a.call_ns->first_run_ns)),
+                          duration(a.call_ns->steady_per_run_ns),
+                          duration(static_cast<double>(a.call_ns->total_ns))));
+  }
   if (a.forbidden_calls > 0) {
     page.warning(fmt::format("! {} inside scopes that forbid allocation.",
                              plural(a.forbidden_calls, "malloc")));
@@ -266,6 +281,14 @@ void diag(Page& page, const Report& report) {
     page.words({fmt::format("frees {}", a.total.frees), fmt::format("failed {}", a.total.failed),
                 fmt::format("frees of blocks born before the recording {}", a.freed_unknown),
                 "largest " + bytes(a.largest.bytes)});
+    if (a.call_ns) {
+      page.line("time in malloc and free " + duration(static_cast<double>(a.call_ns->total_ns)));
+    }
+  }
+  if (report.map.total.calls > 0) {
+    page.line(fmt::format("  mappings of the program {} / {}, peak {}, at the end {}",
+                          plural(report.map.total.calls, "call"), bytes(report.map.total.bytes),
+                          bytes(report.map.live_peak_bytes), bytes(report.map.live_end_bytes)));
   }
   const bool with_runs = report.runs.count > 0;
   page.line();

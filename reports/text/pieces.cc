@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <map>
 
@@ -19,6 +20,31 @@ struct Bin {
   uint64_t calls = 0, bytes = 0;  // shown phases together
   uint64_t first = 0, steady = 0;
 };
+
+/// A size limit as the recorder wrote it: a number of bytes, or words.
+std::string limit(const std::string& text) {
+  uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size() ? bytes(value) : text;
+}
+
+/// What is missing, in a few words; "" when nothing is.
+std::string what_is_missing(const Report& report) {
+  const Quality& q = report.quality;
+  const Context& c = report.context;
+  std::vector<std::string> parts;
+  if (!c.kept_last.empty()) parts.push_back("only the last " + limit(c.kept_last) + " kept");
+  if (!c.stopped_at.empty()) parts.push_back("stopped at the limit of " + limit(c.stopped_at));
+  if (q.damaged_blocks > 0) parts.push_back(plural(q.damaged_blocks, "damaged block"));
+  if (q.lost_events > 0) parts.push_back(plural(q.lost_events, "lost event"));
+  if (q.gaps > 0) parts.push_back(plural(q.gaps, "gap"));
+  if (parts.empty() && !q.complete) {
+    parts.push_back(q.note.empty() ? "the trace ends without its trailer" : q.note);
+  }
+  std::string text;
+  for (const std::string& part : parts) text += (text.empty() ? "" : ", ") + part;
+  return text;
+}
 
 /// Joins neighbours until at most `most` rows are left; zero stays apart.
 void merge_bins(std::vector<Bin>& bins, size_t most) {
@@ -69,6 +95,16 @@ void header(Page& page, const Report& report) {
        c.host.empty() ? "" : "host " + c.host,
        c.cpus == 0 ? "" : plural(static_cast<uint64_t>(c.cpus), "CPU"), c.allocator,
        c.duration_ns == 0 ? "" : duration(static_cast<double>(c.duration_ns)) + " recorded"});
+  if (const std::string missing = what_is_missing(report); !missing.empty()) {
+    page.warning("! Incomplete, totals are lower bounds: " + missing + ".");
+  }
+  std::vector<std::string> limits;
+  if (report.quality.sampled_interval_bytes) {
+    limits.push_back(fmt::format("Heap counts are estimated (sampled every {}).",
+                                 edge(*report.quality.sampled_interval_bytes)));
+  }
+  if (c.scope == "runs") limits.push_back("Outside runs nothing was recorded.");
+  if (!limits.empty()) page.words(limits);
 }
 
 void quality(Page& page, const Report& report) {
@@ -92,9 +128,8 @@ void quality(Page& page, const Report& report) {
     page.warning(
         fmt::format("! {} of the trace damaged and left out.", plural(q.damaged_blocks, "block")));
   }
-  if (!q.complete) {
-    page.warning("! The trace is not complete: " +
-                 (q.note.empty() ? std::string("it ends without its trailer") : q.note) + ".");
+  if (!q.complete && !q.note.empty()) {
+    page.warning("! The trace is not complete: " + q.note + ".");
   }
   if (q.inferred_context > 0) {
     page.line(fmt::format("{} of threads without a context charged to the only open run",

@@ -102,6 +102,28 @@ class Scenario {
     e.run = run;
     e.ref = op;
   }
+  void faults(uint64_t of_thread, uint64_t of_process, uint32_t thread = 1) {
+    trace::Event& e = event(Kind::kFaults, thread);
+    e.address = of_thread;
+    e.bytes = of_process;
+  }
+  void map(uint64_t address, uint64_t bytes, uint32_t thread = 1) {
+    trace::Event& e = event(Kind::kMapAlloc, thread);
+    e.address = address;
+    e.bytes = bytes;
+    e.stack = 3;
+  }
+  void unmap(uint64_t address, uint64_t bytes, uint32_t thread = 1) {
+    trace::Event& e = event(Kind::kMapFree, thread);
+    e.address = address;
+    e.bytes = bytes;
+  }
+  /// The event before this took so long.
+  void took(uint32_t ns) {
+    events.back().flags |= trace::kTimed;
+    events.back().duration = ns;
+  }
+  void lost(uint64_t count, uint32_t thread = 1) { event(Kind::kLost, thread).bytes = count; }
   void detach(uint32_t thread) { event(Kind::kContextDetach, thread); }
 
   reports::Report report(AnalyzeOptions options = {}) const {

@@ -16,9 +16,9 @@ TEST(Json, TheTopLevelHasTheKeysOfVersionOneInOrder) {
   const auto value = to_json_value(sample_report());
   std::vector<std::string> keys;
   for (const auto& [key, item] : value.items()) keys.push_back(key);
-  EXPECT_EQ(keys,
-            (std::vector<std::string>{"schema", "context", "runs", "phases", "alloc", "pools",
-                                      "ops", "sizes", "stacks", "threads", "timeline", "quality"}));
+  EXPECT_EQ(keys, (std::vector<std::string>{"schema", "context", "runs", "phases", "alloc", "pools",
+                                            "map", "ops", "sizes", "stacks", "threads", "timeline",
+                                            "quality"}));
   EXPECT_EQ(value["schema"], "opmeter.report/1");
 }
 

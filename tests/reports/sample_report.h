@@ -52,6 +52,9 @@ inline Report sample_report() {
   r.context.device = "cpu";
   r.context.started_at = "2026-01-02T03:04:05Z";
   r.context.opmeter_version = "0.1.0";
+  r.context.scope = "runs";
+  r.context.stopped_at = "64 MiB";
+  r.context.kept_last = "16 MiB";
   r.runs = {.count = 411,
             .warmup = 10,
             .steady = 400,
@@ -61,7 +64,7 @@ inline Report sample_report() {
             .first_run_ns = 12'100'000,
             .first_gap_ns = 20'000,
             .samples_ns = {12'100'000, 8'000'000},
-            .minor_faults = {}};
+            .minor_faults = sample_dist(3)};
   for (auto& phase : r.phases) phase[0] = sample_counts(100, 409'600);
   r.alloc.total = sample_counts(500, 2'048'000);
   r.alloc.first_run = sample_counts(421, 2'400'000);
@@ -80,6 +83,10 @@ inline Report sample_report() {
   r.workspace_pool.growth_bytes = {53248, 4096};
   r.workspace_pool.growth_calls = 2;
   r.workspace_pool.growth_bytes_sum = 57344;
+  r.alloc.call_ns = CallTime{9000, 4000, 12.5};
+  r.map.total = sample_counts(3, 12288);
+  r.map.steady_per_run = sample_per_run(1, 4096);
+  r.map.live_peak_bytes = 8192;
   r.arena_bytes = 1'048'576;
   for (int i = 0; i < 30; ++i) {
     Op op;
@@ -101,6 +108,8 @@ inline Report sample_report() {
     op.alloc.first_run = sample_counts(3, 3000);
     op.alloc.steady_per_run = sample_per_run(static_cast<uint64_t>(30 - i), 3000);
     op.alloc.largest_bytes = 2048;
+    op.alloc.call_ns = CallTime{300, 100, 0.5};
+    op.minor_faults = sample_dist(1);
     op.workspace.first_run = sample_counts(1, 3000);
     op.sizes = {{Domain::kHeap, Phase::kFirst, 1024, 2048, 3, 3000}};
     op.top_stacks = {{7, Domain::kHeap, 3, 3000}};
@@ -121,6 +130,7 @@ inline Report sample_report() {
   stack.first_run_calls = 12;
   stack.first_run_bytes = 9000;
   stack.steady_calls = 400;
+  stack.call_ns = 700;
   stack.cause = "pool_growth";
   stack.ops = {"fused_nn_dense_3", "fused_nn_softmax"};
   stack.cut = true;
@@ -136,6 +146,8 @@ inline Report sample_report() {
                {2, 4128, "opm-worker-1", "worker", Domain::kHeap, 50, 48'000, 21, 100}};
   r.timeline = {{1000, 10}, {2000, 3'900'000}, {3'000'000'000, 5}};
   r.quality.lost_events = 3;
+  r.quality.gaps = 1;
+  r.quality.sampled_interval_bytes = 4096;
   r.quality.complete = false;
   r.quality.note = "the file ends inside a block at byte 1234567";
   r.quality.overhead_per_event_ns = 31;
