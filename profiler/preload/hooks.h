@@ -27,16 +27,50 @@ inline bool outermost(const void* frame) {
   return t_inside.frame == 0 || is_programs_own(frame);
 }
 
-inline void note_alloc(const void* frame, AllocApi api, const void* block, uint64_t bytes) {
+inline void note_alloc(const void* frame, AllocApi api, const void* block, uint64_t bytes,
+                       recorder::CallTime time = {}) {
   if (recorder::watching()) recorder::watch_alloc(frame, api, block, bytes);
   const recorder::Recording window(frame);
-  if (window.thread() != nullptr) recorder::record_alloc(window.thread(), frame, api, block, bytes);
+  if (window.thread() != nullptr) {
+    recorder::record_alloc(window.thread(), frame, api, block, bytes, time);
+  }
 }
 
-inline void note_free(const void* frame, AllocApi api, const void* block) {
+inline void note_free(const void* frame, AllocApi api, const void* block,
+                      recorder::CallTime time = {}) {
   if (recorder::watching()) recorder::watch_free(block);
   const recorder::Recording window(frame);
-  if (window.thread() != nullptr) recorder::record_free(window.thread(), frame, api, block);
+  if (window.thread() != nullptr) recorder::record_free(window.thread(), frame, api, block, time);
+}
+
+/// The real call of an allocating hook, timed when that was asked for. Returns what it returns.
+template <typename Guard, typename Call>
+auto guarded(const Guard&, recorder::CallTime& time, Call call) {
+  if (!recorder::timing_calls()) return call();
+  time.begin = recorder::ticks_now();
+  const auto result = call();
+  time.end = recorder::ticks_now();
+  return result;
+}
+
+/// A release: recorded before the real call, or, when calls are timed, after it at the time of its
+/// begin.
+template <typename Call>
+void release(const void* frame, AllocApi api, const void* block, Call call) {
+  if (!recorder::timing_calls()) {
+    note_free(frame, api, block);
+    const Inside inside(frame);
+    call();
+    return;
+  }
+  recorder::CallTime time;
+  time.begin = recorder::ticks_after_loads();
+  {
+    const Inside inside(frame);
+    call();
+  }
+  time.end = recorder::ticks_now();
+  note_free(frame, api, block, time);
 }
 
 }  // namespace opmeter::preload

@@ -58,21 +58,14 @@ template <typename Call>
 void* hooked_realloc(const void* frame, AllocApi api, void* old_block, size_t size, Call call) {
   if (!outermost(frame)) return call();
   if (old_block == nullptr) {
-    void* block;
-    {
-      const Inside inside(frame);
-      block = call();
-    }
-    note_alloc(frame, api, block, size);
+    recorder::CallTime time;
+    void* block = guarded(Inside(frame), time, call);
+    note_alloc(frame, api, block, size, time);
     return block;
   }
   if (size == 0) {  // a release with glibc; other allocators may answer with a block of no bytes
-    note_free(frame, api, old_block);
-    void* block;
-    {
-      const Inside inside(frame);
-      block = call();
-    }
+    void* block = nullptr;
+    release(frame, api, old_block, [&] { block = call(); });
     if (block != nullptr) note_alloc(frame, api, block, 0);
     return block;
   }
@@ -109,12 +102,9 @@ void* bootstrap_realloc(void* old_block, size_t size) {
 template <typename Call>
 void* hooked_alloc(const void* frame, AllocApi api, uint64_t size, Call call) {
   if (!outermost(frame)) return call();
-  void* block;
-  {
-    const Inside inside(frame);
-    block = call();
-  }
-  note_alloc(frame, api, block, size);
+  recorder::CallTime time;
+  void* block = guarded(Inside(frame), time, call);
+  note_alloc(frame, api, block, size, time);
   return block;
 }
 
@@ -122,9 +112,7 @@ template <typename Call>
 void hooked_free(const void* frame, AllocApi api, void* block, Call call) {
   if (block == nullptr || is_bootstrap(block)) return;
   if (!outermost(frame)) return call();
-  note_free(frame, api, block);
-  const Inside inside(frame);
-  call();
+  release(frame, api, block, call);
 }
 
 }  // namespace
@@ -201,12 +189,10 @@ OPM_HOOK int posix_memalign(void** out, size_t alignment, size_t size) {
   }
   const void* frame = OPM_FRAME;
   if (!outermost(frame)) return next->posix_memalign(out, alignment, size);
-  int error;
-  {
-    const Inside inside(frame);
-    error = next->posix_memalign(out, alignment, size);
-  }
-  note_alloc(frame, AllocApi::kPosixMemalign, error == 0 ? *out : nullptr, size);
+  opmeter::recorder::CallTime time;
+  const int error =
+      guarded(Inside(frame), time, [&] { return next->posix_memalign(out, alignment, size); });
+  note_alloc(frame, AllocApi::kPosixMemalign, error == 0 ? *out : nullptr, size, time);
   return error;
 }
 

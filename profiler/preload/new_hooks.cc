@@ -52,15 +52,10 @@ void* new_without_library(size_t size, size_t alignment, bool nothrow) {
 template <typename Call>
 void* hooked_new(const void* frame, AllocApi api, size_t size, bool throws, Call call) {
   if (!outermost(frame)) return call();
-  void* block;
-  if (throws) {
-    const Inside inside(frame, size);
-    block = call();
-  } else {
-    const Inside inside(frame);
-    block = call();
-  }
-  note_alloc(frame, api, block, size);
+  recorder::CallTime time;
+  void* block =
+      throws ? guarded(Inside(frame, size), time, call) : guarded(Inside(frame), time, call);
+  note_alloc(frame, api, block, size, time);
   return block;
 }
 
@@ -68,9 +63,7 @@ template <typename Call>
 void hooked_delete(const void* frame, AllocApi api, void* block, Call call) {
   if (block == nullptr || is_bootstrap(block)) return;
   if (!outermost(frame)) return call();
-  note_free(frame, api, block);
-  const Inside inside(frame);
-  call();
+  release(frame, api, block, call);
 }
 
 }  // namespace

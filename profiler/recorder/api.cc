@@ -1,13 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
 // The functions behind opmeter.h: scopes are tracked per thread (workers ask for them by token) and
 // become events.
+#include <sys/resource.h>
+
 #include <cstring>
 
-#include "profiler/recorder/recorder.h"
+#include "profiler/recorder/internal.h"
+#include "profiler/recorder/selection.h"
 #include "profiler/recorder/watch.h"
 
 namespace opmeter::recorder {
 namespace {
+
+/// Minor page faults so far.
+struct Faults {
+  uint64_t thread, process;
+};
+
+Faults faults_now() {
+  const KeepErrno keep;
+  rusage usage{};
+  Faults faults{};
+  getrusage(RUSAGE_THREAD, &usage);
+  faults.thread = static_cast<uint64_t>(usage.ru_minflt);
+  getrusage(RUSAGE_SELF, &usage);
+  faults.process = static_cast<uint64_t>(usage.ru_minflt);
+  return faults;
+}
+
+/// Beside a run's or an op's border, at its time.
+void record_faults(ThreadState* t, uint64_t ticks, const Faults& faults) {
+  record_event_at(t, EventKind::kFaults, ticks, faults.thread, faults.process, 0);
+}
+
+bool op_faults() { return (session()->flags & kOpFaults) != 0; }
 
 uint32_t innermost(const ThreadContext& c) {
   if (c.depth == 0) return 0;
@@ -60,6 +86,13 @@ void op_push(opm_op op) {
   ThreadContext& c = t->context();
   if (c.depth < kMaxOpenOps) c.ops[c.depth] = op;
   ++c.depth;
+  if (op_faults()) {
+    const Faults faults = faults_now();
+    const uint64_t now = ticks_now();
+    record_event_at(t, EventKind::kOpPush, now, 0, 0, op);
+    record_faults(t, now, faults);
+    return;
+  }
   record_event(t, EventKind::kOpPush, 0, 0, op);
 }
 
@@ -70,7 +103,9 @@ void op_pop() {
   ThreadContext& c = t->context();
   if (c.depth == 0) return;  // a pop too many harms nobody
   --c.depth;
-  record_event(t, EventKind::kOpPop, 0, 0, 0);
+  const uint64_t now = ticks_now();
+  if (op_faults()) record_faults(t, now, faults_now());
+  record_event_at(t, EventKind::kOpPop, now, 0, 0, 0);
 }
 
 void simple_event(EventKind kind) {
@@ -99,7 +134,10 @@ void span_end(opm_span span) {
 }
 
 void end_run(ThreadState* t) {
-  record_event(t, EventKind::kRunEnd, t->own.run, 0, 0);
+  const uint64_t now = ticks_now();
+  record_faults(t, now, faults_now());
+  record_event_at(t, EventKind::kRunEnd, now, t->own.run, 0, 0);
+  run_closed();
   t->own.run = 0;
   t->own.depth = 0;
 }
@@ -111,7 +149,12 @@ void run_begin(opm_graph graph) {
   if (t->own.run != 0) end_run(t);  // runs do not nest: the program forgot an end
   t->own.run = session()->next_run.fetch_add(1, std::memory_order_relaxed) + 1;
   t->own.depth = 0;
-  record_event(t, EventKind::kRunBegin, t->own.run, 0, graph, static_cast<uint16_t>(t->phase));
+  run_opened();
+  const Faults faults = faults_now();  // first: what the recorder does here is not the run's
+  const uint64_t now = ticks_now();
+  record_event_at(t, EventKind::kRunBegin, now, t->own.run, 0, graph,
+                  static_cast<uint16_t>(t->phase));
+  record_faults(t, now, faults);
 }
 
 void run_end() {
@@ -192,7 +235,7 @@ void pool_free_begin(opm_pool pool, const void* block) {
   const Recording window;
   ThreadState* t = window.thread();
   if (t == nullptr) return;
-  record_event(t, EventKind::kPoolFree, reinterpret_cast<uint64_t>(block), 0, pool);
+  record_pool_free(t, pool, block);
   enter_pool(t, pool);
 }
 

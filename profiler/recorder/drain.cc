@@ -153,6 +153,8 @@ uint64_t Drain::take(const Chunk& chunk, uint32_t from, uint32_t to) {
         if (has_continuation) {
           e.ref = chunk.slots[i + 1].stack_or_ref;
           e.old_address = chunk.slots[i + 1].address;
+          e.duration =
+              static_cast<uint32_t>(std::min<uint64_t>(chunk.slots[i + 1].ticks, UINT32_MAX));
         }
         break;
       case EventKind::kReallocBegin:
@@ -176,32 +178,30 @@ uint64_t Drain::take(const Chunk& chunk, uint32_t from, uint32_t to) {
   return to - from;
 }
 
-uint64_t Drain::pass() {
-  // Requests that stand before the pass are answered after it.
-  const uint64_t flush_requested = header_->flush_requested.load(std::memory_order_acquire);
-  header_->drain_beats.fetch_add(1, std::memory_order_relaxed);
+uint64_t Drain::pass_over(bool partly_filled) {
   Chunk* chunks = session_chunks(header_);
   // By thread and sequence: the order in which a thread filled its chunks is the order of its
   // events.
-  std::vector<Chunk*> busy;
+  busy_.clear();
   for (uint32_t i = 0; i < header_->chunk_count; ++i) {
-    if (chunks[i].header.state.load(std::memory_order_acquire) != ChunkState::kFree &&
-        chunks[i].header.committed.load(std::memory_order_acquire) != 0) {
-      busy.push_back(&chunks[i]);
+    const ChunkState state = chunks[i].header.state.load(std::memory_order_acquire);
+    if (state == ChunkState::kFull || (state == ChunkState::kOwned && partly_filled)) {
+      busy_.push_back(&chunks[i]);
     }
   }
-  std::sort(busy.begin(), busy.end(), [](const Chunk* a, const Chunk* b) {
+  std::sort(busy_.begin(), busy_.end(), [](const Chunk* a, const Chunk* b) {
     return a->header.thread != b->header.thread ? a->header.thread < b->header.thread
                                                 : a->header.sequence < b->header.sequence;
   });
   uint64_t taken = 0;
-  for (Chunk* chunk : busy) {
-    ThreadProgress& progress = progress_[chunk->header.thread];
-    if (chunk->header.sequence != progress.next_sequence)
-      continue;  // its predecessor was not seen yet
+  for (Chunk* chunk : busy_) {
     // State first: nothing is committed after "full".
     const ChunkState state = chunk->header.state.load(std::memory_order_acquire);
     const uint32_t committed = chunk->header.committed.load(std::memory_order_acquire);
+    if (committed == 0 && state != ChunkState::kFull) continue;  // its head may not be written yet
+    ThreadProgress& progress = progress_[chunk->header.thread];
+    if (chunk->header.sequence != progress.next_sequence)
+      continue;  // its predecessor was not seen yet
     taken += take(*chunk, progress.taken, committed);
     progress.taken = committed;
     if (state == ChunkState::kFull) {
@@ -209,25 +209,42 @@ uint64_t Drain::pass() {
       progress.taken = 0;
       chunk->header.committed.store(0, std::memory_order_relaxed);
       chunk->header.state.store(ChunkState::kFree, std::memory_order_release);
+      header_->next_chunk.store(static_cast<uint32_t>(chunk - chunks), std::memory_order_relaxed);
     }
   }
+  return taken;
+}
+
+uint64_t Drain::pass() {
+  // Requests that stand before the pass are answered after it.
+  const uint64_t flush_requested = header_->flush_requested.load(std::memory_order_acquire);
+  const bool flush_wanted = flush_requested > header_->flush_done.load(std::memory_order_relaxed);
+  header_->drain_beats.fetch_add(1, std::memory_order_relaxed);
   const uint64_t now = clock_ns(CLOCK_MONOTONIC);
-  constexpr uint64_t kClockPeriodNs = 500'000'000;
+  constexpr uint64_t kPartialPeriodNs = 10'000'000, kClockPeriodNs = 500'000'000;
+  const bool partly_filled = flush_wanted || now - last_partial_ns_ > kPartialPeriodNs;
+  if (partly_filled) last_partial_ns_ = now;
+  const uint64_t taken = pass_over(partly_filled);
   if (now - last_clock_ns_ > kClockPeriodNs) {
     writer_->define(read_clocks());
     last_clock_ns_ = now;
   }
-  if (flush_requested > header_->flush_done.load(std::memory_order_relaxed)) {
+  if (flush_wanted) {
     (void)writer_->flush();
     header_->flush_done.store(flush_requested, std::memory_order_release);
   }
   return taken;
 }
 
+void Drain::flush() {
+  pass_over(true);
+  (void)writer_->flush();
+}
+
 uint64_t Drain::finish() {
   uint64_t taken = 0;
   for (uint64_t n = 1; n != 0;) {
-    n = pass();
+    n = pass_over(true);
     taken += n;
   }
   writer_->define(read_clocks());

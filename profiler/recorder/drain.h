@@ -47,9 +47,12 @@ class Drain {
  public:
   Drain(SessionHeader* header, trace::TraceWriter* writer);
 
-  /// One pass over all chunks. Returns the number of slots taken. Also answers opm_flush and takes
+  /// One pass over the full chunks, and now and then over those still being filled: looking at
+  /// these costs their owners. Returns the number of slots taken. Also answers opm_flush and takes
   /// a clock reading now and then.
   uint64_t pass();
+  /// Takes everything that was committed and brings it to the file.
+  void flush();
   /// After the program's end: takes what is left, in chunks owned and full alike. Returns slots
   /// taken.
   uint64_t finish();
@@ -64,6 +67,7 @@ class Drain {
     uint32_t taken = 0;  ///< slots taken of the chunk with that sequence
   };
 
+  uint64_t pass_over(bool partly_filled);
   uint64_t take(const Chunk& chunk, uint32_t from, uint32_t to);
   uint32_t take_payload(uint32_t thread, const Slot* slot, uint32_t available);
 
@@ -72,7 +76,9 @@ class Drain {
   std::map<uint32_t, ThreadProgress> progress_;
   std::map<uint32_t, int64_t> threads_;
   std::map<uint32_t, std::string> names_;
+  std::vector<Chunk*> busy_;
   uint64_t last_clock_ns_ = 0;
+  uint64_t last_partial_ns_ = 0;
 };
 
 /// The three clocks at one moment.

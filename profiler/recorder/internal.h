@@ -3,31 +3,9 @@
 #ifndef OPMETER_PROFILER_RECORDER_INTERNAL_H_
 #define OPMETER_PROFILER_RECORDER_INTERNAL_H_
 
-#include <atomic>
-
 #include "profiler/recorder/recorder.h"
 
 namespace opmeter::recorder {
-
-/// On a page of its own that the kernel zeroes in a forked child, whichever way it was forked.
-struct Gate {
-  std::atomic<bool> recording;
-};
-
-struct Tls {
-  ThreadState* state;
-  bool busy;             ///< the recorder is at work on this thread
-  bool own_calls;        ///< what it calls may call malloc: that is ours, not the program's
-  bool in_libunwind;     ///< a signal handler must not enter it a second time
-  bool handler_busy;     ///< the recorder works for a signal handler that interrupted the recorder
-  uint64_t started;      ///< ticks when the sampled window opened, 0 = not sampled
-  ThreadState* handler;  ///< where such a handler's events go: a ring of its own, since the other
-                         ///< one may be half written
-};
-
-extern constinit Gate* g_gate;
-extern constinit SessionHeader* g_session;
-extern constinit thread_local Tls t_tls;
 
 /// Gives the calling thread a state and an id; null when memory is refused. Only with `busy` set.
 ThreadState* attach_thread();
@@ -38,11 +16,28 @@ ThreadState* attach_handler();
 void thread_states_start();
 /// In a forked child: forgets all threads of the parent.
 void thread_states_restart();
+/// An event without stack, stamped earlier.
+void record_event_at(ThreadState* t, EventKind kind, uint64_t ticks, uint64_t address,
+                     uint64_t bytes, uint32_t ref, uint16_t api = 0);
 /// One event of domain map, with a stamp taken earlier.
 void record_map(ThreadState* t, EventKind kind, AllocApi api, uint64_t ticks, uint64_t address,
                 uint64_t bytes, uint32_t stack);
 /// Hands the thread's chunk to the drain.
 void close_chunk(ThreadState* t);
+
+/// Room for `slots` (at most a chunk less two) in the thread's ring. Null = lost and counted.
+Slot* reserve_in_new_chunk(ThreadState* t, uint32_t slots);
+inline Slot* reserve(ThreadState* t, uint32_t slots) {
+  if (static_cast<size_t>(t->end - t->cursor) >= slots) [[likely]]
+    return t->cursor;
+  return reserve_in_new_chunk(t, slots);
+}
+/// What was reserved is written: the drain may read it.
+inline void commit(ThreadState* t, uint32_t slots) {
+  t->cursor += slots;
+  t->chunk->header.committed.store(static_cast<uint32_t>(t->cursor - t->chunk->slots),
+                                   std::memory_order_release);
+}
 
 }  // namespace opmeter::recorder
 

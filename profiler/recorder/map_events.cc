@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Events of domain map: what the program asks of the kernel past its allocator. A mapping is a range
-// and may go in parts; whoever reads the trace keeps the books of ranges. Zone a.
+// Events of domain map: what the program asks of the kernel past its allocator. A mapping is a
+// range and may go in parts; whoever reads the trace keeps the books of ranges. Zone a.
 #include "profiler/recorder/internal.h"
 #include "profiler/recorder/stack_capture.h"
 

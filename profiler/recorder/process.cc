@@ -10,6 +10,7 @@
 #include "profiler/recorder/follow.h"
 #include "profiler/recorder/internal.h"
 #include "profiler/recorder/modules.h"
+#include "profiler/recorder/selection.h"
 #include "profiler/recorder/stack_capture.h"
 
 namespace opmeter::recorder {
@@ -94,6 +95,7 @@ void after_fork_in_child() {
   g_session = session;
   modules_restart();
   stacks_restart();
+  selection_restart();
   begin();
 }
 
@@ -101,9 +103,6 @@ void after_fork_in_child() {
 
 constinit Gate* g_gate = &g_closed;
 constinit SessionHeader* g_session = nullptr;
-
-SessionHeader* session() { return g_session; }
-bool recording() { return g_gate->recording.load(std::memory_order_relaxed); }
 
 bool start(const char* const* environment, void (*facts)()) {
   const KeepErrno keep;
@@ -124,6 +123,7 @@ bool start(const char* const* environment, void (*facts)()) {
   }
   void* gate = map_pages(4096);
   if (gate == nullptr || !modules_start() || !stacks_start()) return false;
+  if (selective() && !selection_start()) return false;
   madvise(gate, 4096, MADV_WIPEONFORK);
   g_gate = new (gate) Gate{};
   thread_states_start();

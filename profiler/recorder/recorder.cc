@@ -8,7 +8,6 @@
 
 #include "profiler/recorder/internal.h"
 #include "profiler/recorder/modules.h"
-#include "profiler/recorder/stack_capture.h"
 
 namespace opmeter::recorder {
 
@@ -21,8 +20,6 @@ void close_chunk(ThreadState* t) {
 
 namespace {
 
-/// One event in this many has its own cost timed.
-constexpr uint32_t kOverheadPeriod = 61;  // prime: programs alternate between malloc and free
 constexpr uint64_t kLongestWaitNs = 2'000'000'000;
 
 void count_lost(ThreadState* t, uint64_t events) {
@@ -30,6 +27,8 @@ void count_lost(ThreadState* t, uint64_t events) {
   t->unreported_lost += events;
 }
 
+/// The drain points `next_chunk` at what it emptied last: as long as it keeps up, a few chunks go
+/// round and stay in the caches.
 Chunk* take_free_chunk() {
   const uint32_t n = g_session->chunk_count;
   Chunk* chunks = session_chunks(g_session);
@@ -69,20 +68,14 @@ Chunk* wait_for_chunk(ThreadState* t) {
   return nullptr;
 }
 
-Slot* reserve(ThreadState* t, uint32_t slots);
+}  // namespace
 
-void commit(ThreadState* t, uint32_t slots) {
-  t->cursor += slots;
-  t->chunk->header.committed.store(static_cast<uint32_t>(t->cursor - t->chunk->slots),
-                                   std::memory_order_release);
-}
-
-[[gnu::noinline]] Slot* reserve_in_new_chunk(ThreadState* t, uint32_t slots,
-                                             uint64_t lost_if_none) {
+Slot* reserve_in_new_chunk(ThreadState* t, uint32_t slots) {
+  const KeepErrno keep;
   close_chunk(t);
   Chunk* chunk = wait_for_chunk(t);
   if (chunk == nullptr) {
-    count_lost(t, lost_if_none);
+    count_lost(t, 1);
     return nullptr;
   }
   t->waited_in_vain = false;
@@ -110,107 +103,17 @@ void commit(ThreadState* t, uint32_t slots) {
   return slots <= static_cast<uint32_t>(t->end - t->cursor) ? t->cursor : nullptr;
 }
 
-/// Room for `slots` (at most a chunk less two). Null = lost and counted.
-inline Slot* reserve(ThreadState* t, uint32_t slots) {
-  if (static_cast<size_t>(t->end - t->cursor) >= slots) return t->cursor;
-  return reserve_in_new_chunk(t, slots, 1);
-}
-
-}  // namespace
-
-namespace {
-
-/// The recorder was interrupted by a signal whose handler allocates: its events go to a ring of
-/// their own, on behalf of the op that was interrupted. Null = counted as lost (a handler that
-/// interrupts a handler here).
-[[gnu::noinline]] ThreadState* enter_handler(Tls& tls, const void* hook_frame) {
-  if (tls.own_calls) return nullptr;
-  if (hook_frame != nullptr) {
-    const void* caller = static_cast<void* const*>(hook_frame)[1];
-    if (is_unwinder_code(caller) || is_own_code(caller)) return nullptr;
-  }
-  if (tls.handler_busy) {
-    g_session->lost_events.fetch_add(1, std::memory_order_relaxed);
-    return nullptr;
-  }
-  tls.handler_busy = true;
-  std::atomic_signal_fence(std::memory_order_seq_cst);
-  const KeepErrno keep;
-  ThreadState* t = tls.handler;
-  if (t == nullptr) t = attach_handler();
-  if (t == nullptr) {
-    g_session->lost_events.fetch_add(1, std::memory_order_relaxed);
-    tls.handler_busy = false;
-    return nullptr;
-  }
-  if (tls.state == nullptr) return t;
-  const ThreadContext& interrupted = tls.state->context();
-  const uint32_t open = interrupted.depth < kMaxOpenOps ? interrupted.depth : kMaxOpenOps;
-  if (interrupted.run == 0 && open == 0) return t;
-  ThreadContext& c = t->attached[0];
-  c.run = interrupted.run;
-  c.depth = open == 0 ? 0 : 1;
-  c.ops[0] = open == 0 ? 0 : interrupted.ops[open - 1];
-  t->attached_depth = 1;
-  record_event(t, EventKind::kContextAttach, c.run, 0, c.ops[0]);
-  return t;
-}
-
-void leave_handler(Tls& tls) {
-  if (tls.handler->attached_depth != 0) {
-    tls.handler->attached_depth = 0;
-    record_event(tls.handler, EventKind::kContextDetach, 0, 0, 0);
-  }
-  std::atomic_signal_fence(std::memory_order_seq_cst);
-  tls.handler_busy = false;
-}
-
-}  // namespace
-
-Recording::Recording(const void* hook_frame) : thread_(nullptr) {
-  if (!recording()) return;
-  Tls& tls = t_tls;
-  if (tls.busy) {
-    thread_ = enter_handler(tls, hook_frame);
-    return;
-  }
-  tls.busy = true;
-  std::atomic_signal_fence(std::memory_order_seq_cst);
-  ThreadState* t = tls.state;
-  if (t == nullptr) {
-    const KeepErrno keep;
-    t = attach_thread();
-    if (t == nullptr) {
-      g_session->lost_events.fetch_add(1, std::memory_order_relaxed);
-      tls.busy = false;
-      return;
-    }
-  }
-  tls.started = ++t->events % kOverheadPeriod == 0 ? ticks_now() : 0;
-  thread_ = t;
-}
-
-Recording::~Recording() {
-  if (thread_ == nullptr) return;
-  Tls& tls = t_tls;
-  if (thread_ == tls.handler) {
-    leave_handler(tls);
-    return;
-  }
-  if (tls.started != 0) {
-    g_session->overhead_samples.fetch_add(1, std::memory_order_relaxed);
-    g_session->overhead_ticks.fetch_add(ticks_now() - tls.started, std::memory_order_relaxed);
-  }
-  std::atomic_signal_fence(std::memory_order_seq_cst);
-  tls.busy = false;
+void record_event_at(ThreadState* t, EventKind kind, uint64_t ticks, uint64_t address,
+                     uint64_t bytes, uint32_t ref, uint16_t api) {
+  Slot* slot = reserve(t, 1);
+  if (slot == nullptr) return;
+  *slot = {ticks, address, bytes, ref, static_cast<uint8_t>(kind), 0, api};
+  commit(t, 1);
 }
 
 void record_event(ThreadState* t, EventKind kind, uint64_t address, uint64_t bytes, uint32_t ref,
                   uint16_t api) {
-  Slot* slot = reserve(t, 1);
-  if (slot == nullptr) return;
-  *slot = {ticks_now(), address, bytes, ref, static_cast<uint8_t>(kind), 0, api};
-  commit(t, 1);
+  record_event_at(t, kind, ticks_now(), address, bytes, ref, api);
 }
 
 void record_map(ThreadState* t, EventKind kind, AllocApi api, uint64_t ticks, uint64_t address,
@@ -218,93 +121,20 @@ void record_map(ThreadState* t, EventKind kind, AllocApi api, uint64_t ticks, ui
   Slot* slot = reserve(t, 1);
   if (slot == nullptr) return;
   const uint8_t flags = t->backing_pool() == 0 ? 0 : trace::kBacking;
-  *slot = {ticks, address, bytes, stack, static_cast<uint8_t>(kind), flags,
-           static_cast<uint16_t>(api)};
+  *slot = {
+      ticks, address, bytes, stack, static_cast<uint8_t>(kind), flags, static_cast<uint16_t>(api)};
   commit(t, 1);
 }
 
 bool record_payload(ThreadState* t, trace::DefinitionTag tag, const uint8_t* data, size_t size) {
   const auto slots = static_cast<uint32_t>(1 + (size + sizeof(Slot) - 1) / sizeof(Slot));
   if (slots + 2 > kSlotsPerChunk) return false;
-  Slot* slot = static_cast<size_t>(t->end - t->cursor) >= slots ? t->cursor
-                                                                : reserve_in_new_chunk(t, slots, 1);
+  Slot* slot = reserve(t, slots);
   if (slot == nullptr) return false;
   slot[0] = {ticks_now(), static_cast<uint64_t>(tag), size, 0, kPayloadKind, 0, 0};
   std::memcpy(static_cast<void*>(slot + 1), data, size);
   commit(t, slots);
   return true;
-}
-
-namespace {
-
-/// A heap event of one slot, or two inside a pool's own work: the second names the pool.
-void record_heap(ThreadState* t, EventKind kind, AllocApi api, const void* block, uint64_t bytes,
-                 const void* hook_frame, bool with_stack) {
-  const KeepErrno keep;
-  const uint64_t now = ticks_now();
-  const uint32_t stack = with_stack ? capture_stack(t, hook_frame) : 0;
-  const opm_pool pool = t->backing_pool();
-  const uint32_t slots = pool == 0 ? 1 : 2;
-  Slot* slot = reserve(t, slots);
-  if (slot == nullptr) return;
-  slot[0] = {now,
-             reinterpret_cast<uint64_t>(block),
-             bytes,
-             stack,
-             static_cast<uint8_t>(kind),
-             static_cast<uint8_t>(pool == 0 ? 0 : trace::kBacking),
-             static_cast<uint16_t>(api)};
-  if (pool != 0) slot[1] = {0, 0, 0, pool, kContinuation, 0, 0};
-  commit(t, slots);
-}
-
-}  // namespace
-
-void record_alloc(ThreadState* t, const void* hook_frame, AllocApi api, const void* block,
-                  uint64_t bytes) {
-  record_heap(t, EventKind::kAlloc, api, block, bytes, hook_frame,
-              (g_session->flags & kNoStacks) == 0);
-}
-
-void record_free(ThreadState* t, const void* hook_frame, AllocApi api, const void* block) {
-  record_heap(t, EventKind::kFree, api, block, 0, hook_frame,
-              (g_session->flags & kFreeStacks) != 0);
-}
-
-void record_realloc(ThreadState* t, const void* hook_frame, AllocApi api, uint64_t before,
-                    const void* old_block, const void* block, uint64_t bytes) {
-  const KeepErrno keep;
-  const uint64_t now = ticks_now();
-  const uint32_t stack = (g_session->flags & kNoStacks) ? 0 : capture_stack(t, hook_frame);
-  const opm_pool pool = t->backing_pool();
-  Slot* slot = reserve(t, 3);
-  if (slot == nullptr) return;
-  slot[0] = {before, reinterpret_cast<uint64_t>(old_block),          bytes,
-             0,      static_cast<uint8_t>(EventKind::kReallocBegin), 0,
-             0};
-  slot[1] = {now,
-             reinterpret_cast<uint64_t>(block),
-             bytes,
-             stack,
-             static_cast<uint8_t>(EventKind::kReallocEnd),
-             static_cast<uint8_t>(pool == 0 ? 0 : trace::kBacking),
-             static_cast<uint16_t>(api)};
-  slot[2] = {0, reinterpret_cast<uint64_t>(old_block), 0, pool, kContinuation, 0, 0};
-  commit(t, 3);
-}
-
-void record_pool_alloc(ThreadState* t, const void* hook_frame, opm_pool pool, const void* block,
-                       uint64_t bytes) {
-  const KeepErrno keep;
-  const uint64_t now = ticks_now();
-  const uint32_t stack = (g_session->flags & kNoStacks) ? 0 : capture_stack(t, hook_frame);
-  Slot* slot = reserve(t, 2);
-  if (slot == nullptr) return;
-  slot[0] = {now,   reinterpret_cast<uint64_t>(block),           bytes,
-             stack, static_cast<uint8_t>(EventKind::kPoolAlloc), 0,
-             0};
-  slot[1] = {0, 0, 0, pool, kContinuation, 0, 0};
-  commit(t, 2);
 }
 
 void module_unloaded() {

@@ -5,6 +5,7 @@
 #ifndef OPMETER_PROFILER_RECORDER_RECORDER_H_
 #define OPMETER_PROFILER_RECORDER_RECORDER_H_
 
+#include <atomic>
 #include <cstdint>
 
 #define OPM_API_TYPES_ONLY
@@ -61,7 +62,11 @@ struct ThreadState {
   uint32_t id = 0;
   uint32_t sequence = 0;
   int32_t tid = 0;
-  uint32_t events = 0;  ///< decides when an event's own cost is timed
+  uint32_t events = 0;      ///< decides when an event's own cost is timed
+  int64_t sample_left = 0;  ///< bytes to the next sampled one; 0 = not drawn yet
+  uint64_t random = 0;
+  const char* stack_low = nullptr;  ///< the thread's own stack, for walks by frame pointer
+  const char* stack_high = nullptr;
   uint64_t unreported_lost = 0;
   bool waited_in_vain = false;
   int exit_rounds = 0;  ///< of pthread key destructors
@@ -101,9 +106,37 @@ struct ThreadState {
 /// say what else is known of the process.
 bool start(const char* const* environment, void (*facts)());
 
-/// True while this process records. A forked child sees false: the flag lives on a page that fork
-/// wipes.
-bool recording();
+/// On a page of its own that the kernel zeroes in a forked child, whichever way it was forked.
+struct Gate {
+  std::atomic<bool> recording;
+};
+
+struct Tls {
+  ThreadState* state;
+  bool busy;             ///< the recorder is at work on this thread
+  bool own_calls;        ///< what it calls may call malloc: that is ours, not the program's
+  bool in_libunwind;     ///< a signal handler must not enter it a second time
+  bool handler_busy;     ///< the recorder works for a signal handler that interrupted the recorder
+  uint64_t started;      ///< ticks when the sampled window opened, 0 = not sampled
+  ThreadState* handler;  ///< where such a handler's events go: a ring of its own, since the other
+                         ///< one may be half written
+};
+
+extern constinit Gate* g_gate;
+extern constinit SessionHeader* g_session;
+extern constinit thread_local Tls t_tls;
+
+/// True while this process records. A forked child sees false.
+inline bool recording() { return g_gate->recording.load(std::memory_order_relaxed); }
+inline SessionHeader* session() { return g_session; }
+
+/// The parts of opening and closing a window that are more than a flag (window.cc).
+ThreadState* enter_slowly(Tls& tls, const void* hook_frame);
+void leave_slowly(Tls& tls, ThreadState* t);
+
+/// One event in this many has its own cost timed.
+inline constexpr uint32_t kOverheadPeriod =
+    61;  // prime: programs alternate between malloc and free
 
 /// Opens a window in which this thread may record; closed by its destructor. `thread()` is null
 /// when this process does not record, or when the recorder itself (or a real allocation call around
@@ -111,23 +144,51 @@ bool recording();
 class Recording {
  public:
   /// `hook_frame` as below; null for what only the program itself calls.
-  explicit Recording(const void* hook_frame = nullptr);
-  ~Recording();
+  explicit Recording(const void* hook_frame = nullptr) {
+    if (!recording()) return;
+    Tls& tls = t_tls;
+    if (tls.busy || tls.state == nullptr) [[unlikely]] {
+      thread_ = enter_slowly(tls, hook_frame);
+      return;
+    }
+    tls.busy = true;
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    thread_ = tls.state;
+    tls.started = ++thread_->events % kOverheadPeriod == 0 ? ticks_now() : 0;
+  }
+  ~Recording() {
+    if (thread_ == nullptr) return;
+    Tls& tls = t_tls;
+    if (thread_ == tls.handler || tls.started != 0) [[unlikely]]
+      leave_slowly(tls, thread_);
+    if (thread_ == tls.handler) return;
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    tls.busy = false;
+  }
   Recording(const Recording&) = delete;
   Recording& operator=(const Recording&) = delete;
   ThreadState* thread() const { return thread_; }
 
  private:
-  ThreadState* thread_;
+  ThreadState* thread_ = nullptr;
 };
 
 // Events. `t` is a Recording's thread.
 
+/// When the real call began and ended, in ticks; begin 0 = not timed.
+struct CallTime {
+  uint64_t begin = 0, end = 0;
+};
+/// True when calls are to be timed. A timed release is recorded after the real call, at the time of
+/// its begin.
+inline bool timing_calls() { return recording() && (g_session->flags & kTimeCalls) != 0; }
+
 /// `hook_frame` is __builtin_frame_address(0) of the exported function that the program called:
 /// where its stack starts. Null = no stack.
 void record_alloc(ThreadState* t, const void* hook_frame, AllocApi api, const void* block,
-                  uint64_t bytes);
-void record_free(ThreadState* t, const void* hook_frame, AllocApi api, const void* block);
+                  uint64_t bytes, CallTime time = {});
+void record_free(ThreadState* t, const void* hook_frame, AllocApi api, const void* block,
+                 CallTime time = {});
 /// A realloc that is a plain allocation or a release is recorded as such by the caller; this is the
 /// rest. `before` was taken before the real call. block null = failed.
 void record_realloc(ThreadState* t, const void* hook_frame, AllocApi api, uint64_t before,
@@ -137,6 +198,7 @@ void record_event(ThreadState* t, EventKind kind, uint64_t address, uint64_t byt
                   uint16_t api = 0);
 void record_pool_alloc(ThreadState* t, const void* hook_frame, opm_pool pool, const void* block,
                        uint64_t bytes);
+void record_pool_free(ThreadState* t, opm_pool pool, const void* block);
 /// True when the program's own mmap, munmap, mremap, brk and sbrk calls are asked for (domain map).
 bool recording_maps();
 /// The program mapped [address, address + bytes), after the call; address 0 = it failed.
@@ -155,8 +217,6 @@ void module_unloaded();
 /// The table behind opm_api_v1. Without a session its recording functions do nothing; watching
 /// works (watch.h).
 const opm_api* api_table();
-
-SessionHeader* session();
 
 }  // namespace opmeter::recorder
 

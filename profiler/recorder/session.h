@@ -46,20 +46,21 @@ inline constexpr uint8_t kPayloadKind = 0xff;
 /// Events with one field more than a Slot has are two slots: this one follows.
 ///   kReallocBegin: old address, new size        + kContinuation never (one slot)
 ///   kReallocEnd:   address = new, bytes = new size, stack + kContinuation{address = old,
-///   stack_or_ref = pool} kAlloc backing: + kContinuation{stack_or_ref = pool}; kRunBegin: address
-///   = run, ref = graph, api = phase
+///   stack_or_ref = pool}; kAlloc, kFree backing or timed: + kContinuation{stack_or_ref = pool,
+///   ticks = duration}; kRunBegin: address = run, ref = graph, api = phase
 inline constexpr uint8_t kContinuation = 0xfe;
 
 enum class ChunkState : uint32_t { kFree = 0, kOwned = 1, kFull = 2 };
 
 struct ChunkHeader {
   std::atomic<ChunkState> state;
-  std::atomic<uint32_t> committed;  ///< slots that may be read
-  uint32_t thread;                  ///< trace thread id of the owner
-  uint32_t sequence;                ///< 0, 1, 2, ... per thread
-  uint64_t reserved[6];
+  uint32_t thread;    ///< trace thread id of the owner
+  uint32_t sequence;  ///< 0, 1, 2, ... per thread
+  /// Slots that may be read. The owner writes it with every event and the drain looks at `state` of
+  /// every chunk: on one cache line each look would cost the owner a miss.
+  alignas(64) std::atomic<uint32_t> committed;
 };
-static_assert(sizeof(ChunkHeader) == 64);
+static_assert(sizeof(ChunkHeader) == 128);
 
 inline constexpr uint32_t kSlotsPerChunk = (kChunkBytes - sizeof(ChunkHeader)) / sizeof(Slot);
 
@@ -71,11 +72,15 @@ static_assert(sizeof(Chunk) == kChunkBytes);
 
 /// What `opmeter record` was asked for.
 enum SessionFlag : uint32_t {
-  kFreeStacks = 1,    ///< frees carry a call stack too
-  kNoStacks = 2,      ///< allocations carry none
-  kVerifyStacks = 4,  ///< compare each stack with a libunwind cursor walk (slow; a self-check)
-  kMapCalls = 8,      ///< mmap, munmap, mremap, brk and sbrk calls of the program (domain map)
-  kFollow = 16,       ///< child processes record too, each into a session of its own
+  kFreeStacks = 1,      ///< frees carry a call stack too
+  kNoStacks = 2,        ///< allocations carry none
+  kVerifyStacks = 4,    ///< compare each stack with a libunwind cursor walk (slow; a self-check)
+  kMapCalls = 8,        ///< mmap, munmap, mremap, brk and sbrk calls of the program (domain map)
+  kFollow = 16,         ///< child processes record too, each into a session of its own
+  kFramePointers = 32,  ///< stacks by frame pointers: cheap, wrong where code has none
+  kTimeCalls = 64,      ///< how long each allocation call took
+  kScopeRuns = 128,     ///< only what happens while a run is open, and frees of what was recorded
+  kOpFaults = 256,      ///< page faults at op borders, not only at those of runs
 };
 
 /// --follow: a session that waits for a child process, or serves one. The recording process fills
@@ -98,7 +103,8 @@ struct SessionHeader {
   // Ids continue over an exec, so they live here.
   std::atomic<uint32_t> next_thread, next_stack, next_graph, next_op, next_pool, next_module;
   std::atomic<uint32_t> epoch;       ///< unload epoch of the module table
-  std::atomic<uint32_t> next_chunk;  ///< where to look for a free chunk
+  std::atomic<uint32_t> next_chunk;  ///< where to look for a free chunk: what the drain emptied
+                                     ///< last is still in the caches
   std::atomic<uint64_t> next_run, next_span;
   // Counters of the trailer.
   std::atomic<uint64_t> lost_events;
@@ -117,6 +123,7 @@ struct SessionHeader {
   std::atomic<uint32_t> execs;
   char exec_path[512];
   std::atomic<uint32_t> clock_forbidden;  ///< the program forbade itself the time stamp counter
+  uint64_t sample_bytes;  ///< mean distance of sampled bytes; 0 = every allocation is recorded
 };
 static_assert(sizeof(SessionHeader) <= kHeaderBytes);
 static_assert(std::atomic<uint64_t>::is_always_lock_free, "shared between processes");

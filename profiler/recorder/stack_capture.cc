@@ -120,12 +120,36 @@ uint32_t capture_by_libunwind(ThreadState* t) {
   return stack_id(t, node);
 }
 
+/// The chain of frame pointers, as far as it lies on the thread's own stack and climbs. Null when
+/// it cannot be read: on another stack.
+StackNode* capture_by_frame_pointers(ThreadState* t, const WalkStart& start, uint32_t epoch) {
+  const auto low = reinterpret_cast<uint64_t>(t->stack_low);
+  const auto high = reinterpret_cast<uint64_t>(t->stack_high);
+  if (start.rsp < low || start.rsp >= high) return nullptr;
+  uint32_t count = 0;
+  t->frames[count++] = reinterpret_cast<void*>(start.pc);
+  uint64_t below = start.rsp, rbp = start.rbp;
+  while (count < kMaxFrames && rbp >= below && rbp + 16 <= high && rbp % 8 == 0) {
+    const auto* frame = reinterpret_cast<const uint64_t*>(rbp);
+    if (frame[1] == 0) break;
+    t->frames[count++] = reinterpret_cast<void*>(frame[1]);
+    below = rbp + 16;
+    rbp = frame[0];
+  }
+  return intern(t, t->frames, count, epoch, count == kMaxFrames);
+}
+
 }  // namespace
 
 uint32_t capture_stack(ThreadState* t, const void* hook_frame) {
   if (hook_frame == nullptr) return 0;
   const WalkStart start = walk_start(hook_frame);
   const uint32_t epoch = epoch_now();
+  if (session()->flags & kFramePointers) {
+    const KeepErrno keep;
+    StackNode* node = capture_by_frame_pointers(t, start, epoch);
+    if (node != nullptr) return stack_id(t, node);
+  }
   StackNode* node = look_at_layouts(t, start, epoch);
   const uint32_t id = node != nullptr ? stack_id(t, node) : capture_by_walk(t, start, epoch);
   if (session()->flags & kVerifyStacks) verify(t, id);

@@ -7,6 +7,9 @@
 #include <cstring>
 
 #include "profiler/recorder/internal.h"
+#include "profiler/recorder/selection.h"
+
+extern "C" __attribute__((weak)) void* __libc_stack_end;  // of the loader
 
 namespace opmeter::recorder {
 
@@ -58,6 +61,7 @@ void give_state_back(ThreadState* t) {
   t->cursor = t->end = nullptr;
   t->sequence = 0;
   t->unreported_lost = 0;
+  t->sample_left = 0;
   t->waited_in_vain = false;
   t->exit_rounds = 0;
   t->phase = OPM_PHASE_AUTO;
@@ -98,6 +102,7 @@ void detach_thread(void* data) {
     t_tls.own_calls = false;
   } else {
     refresh_thread_name(t);
+    if (t->own.run != 0) run_closed();
     record_event(t, EventKind::kThreadExit, 0, 0, 0);
     close_chunk(t);
     t_tls.state = nullptr;
@@ -105,6 +110,32 @@ void detach_thread(void* data) {
     detach_handler();
   }
   t_tls.busy = false;
+}
+
+/// Where the thread's own stack lies: it stays mapped as long as the thread runs, so that what
+/// looks like a frame pointer into it can be followed.
+void find_own_stack(ThreadState* t) {
+  t->stack_low = t->stack_high = nullptr;
+  if (t->tid == static_cast<int32_t>(syscall(SYS_getpid))) {
+    if (&__libc_stack_end == nullptr) return;
+    // The kernel keeps more than this below the main stack free of other mappings.
+    constexpr size_t kMostMainStack = 100u << 20;
+    t->stack_high = static_cast<const char*>(__libc_stack_end);
+    t->stack_low = t->stack_high - kMostMainStack;
+    return;
+  }
+  t_tls.own_calls = true;  // glibc mallocs in here
+  pthread_attr_t attributes;
+  void* low = nullptr;
+  size_t bytes = 0;
+  if (pthread_getattr_np(pthread_self(), &attributes) == 0) {
+    if (pthread_attr_getstack(&attributes, &low, &bytes) == 0) {
+      t->stack_low = static_cast<const char*>(low);
+      t->stack_high = t->stack_low + bytes;
+    }
+    pthread_attr_destroy(&attributes);
+  }
+  t_tls.own_calls = false;
 }
 
 }  // namespace
@@ -120,6 +151,7 @@ ThreadState* attach_thread() {
   t_tls.own_calls = true;  // glibc callocs for keys beyond its first 32
   pthread_setspecific(g_thread_key, t);
   t_tls.own_calls = false;
+  if ((g_session->flags & kFramePointers) != 0) find_own_stack(t);
   define_thread(t);
   return t;
 }
