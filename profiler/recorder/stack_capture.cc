@@ -61,6 +61,18 @@ uint32_t own_frames(void* const* frames, uint32_t count) {
   return first;
 }
 
+/// libunwind does not tell the root of a stack from a frame that it cannot get past (code without
+/// unwind tables): the root's own table does, or a return address of 0 above it.
+bool ends_at_root(void* const* frames, uint32_t count, bool zero_above) {
+#if defined(__x86_64__)
+  return zero_above ||
+         (count > 0 && unwind_rule(reinterpret_cast<uint64_t>(frames[count - 1]), false).kind ==
+                           UnwindRule::kEnd);
+#else
+  return zero_above || count > 0;  // no tables of our own there
+#endif
+}
+
 uint32_t capture_by_libunwind(ThreadState* t) {
   // Not again in a signal handler that interrupted it.
   if (t_tls.in_libunwind || !g_libunwind_usable) return 0;
@@ -74,8 +86,10 @@ uint32_t capture_by_libunwind(ThreadState* t) {
   t_tls.in_libunwind = false;
   if (walked <= 0) return 0;
   auto count = static_cast<uint32_t>(walked);
-  const bool cut = count == kMaxFrames;
+  bool cut = count == kMaxFrames;
+  const uint32_t with_zeros = count;
   while (count > 0 && t->frames[count - 1] == nullptr) --count;
+  cut = cut || !ends_at_root(t->frames, count, count != with_zeros);
   const uint32_t first = own_frames(t->frames, count);
   if (first == count) return 0;
   StackNode* node = intern(t, t->frames + first, count - first, epoch_now(), cut);
@@ -91,15 +105,16 @@ uint32_t capture_by_libunwind(ThreadState* t) {
   if (unw_init_local(&cursor, &context) != 0) return;
   uint32_t count = 0;
   bool own = true;
+  unw_word_t ip = 0;
   do {
-    unw_word_t ip = 0;
     unw_get_reg(&cursor, UNW_REG_IP, &ip);
     if (ip == 0) break;
     own = own && is_own_code(reinterpret_cast<void*>(ip));
     if (!own) t->frames[count++] = reinterpret_cast<void*>(ip);
   } while (count < kMaxFrames && unw_step(&cursor) > 0);
   session()->stacks_verified.fetch_add(1, std::memory_order_relaxed);
-  StackNode* node = intern(t, t->frames, count, epoch_now(), count == kMaxFrames);
+  const bool cut = count == kMaxFrames || !ends_at_root(t->frames, count, ip == 0);
+  StackNode* node = intern(t, t->frames, count, epoch_now(), cut);
   if (node == nullptr || node->id != id) {
     session()->stacks_different.fetch_add(1, std::memory_order_relaxed);
   }
