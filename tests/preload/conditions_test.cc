@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Hard conditions: signals, small stacks, locks of the C library held by others, system calls
 // refused, descriptors and environments taken away, programs that do not load the interposer.
+#include <dlfcn.h>
 #include <elf.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -129,6 +130,54 @@ TEST(Loading, AProgramWithALibunwindOfItsOwnRunsAndIsRecorded) {
   for (const Event& e : found) EXPECT_GE(r.stack(e.stack).frames.size(), 12u);
 }
 
+TEST(Loading, AddressesOfAnUnloadedLibraryAreNamedByItAndThoseOfItsSuccessorByThat) {
+  const ScratchFolder folder;
+  const std::string first = folder.file("first.so"), second = folder.file("second.so");
+  std::filesystem::copy_file(victim("plugin.so"), first);
+  std::filesystem::copy_file(victim("plugin.so"), second);
+  const Recorded r = record_program({victim("reload"), first, second});
+  ASSERT_TRUE(r.outcome.exit_code == 0 || r.outcome.exit_code == 77) << r.outcome.exit_code;
+  for (const auto& [bytes, library] :
+       std::map<uint64_t, std::string>{{10289, first}, {10301, second}}) {
+    const std::vector<Event> found = r.allocations_of(bytes);
+    ASSERT_EQ(found.size(), 1u);
+    const trace::StackInfo& stack = r.stack(found[0].stack);
+    const trace::ModuleInfo* module = r.module_of(stack.frames.front(), stack.epoch);
+    ASSERT_NE(module, nullptr);
+    EXPECT_EQ(module->path, library);
+  }
+  if (r.outcome.exit_code == 77) GTEST_SKIP() << "the loader chose another address";
+}
+
+TEST(Loading, TheInterposerOpenedLateWithoutASessionDoesNothing) {
+  void* handle = dlopen(OPMETER_PRELOAD_LIBRARY, RTLD_NOW | RTLD_LOCAL);
+  ASSERT_NE(handle, nullptr) << dlerror();
+  void* symbol = dlsym(handle, "opm_api_v1");
+  const void* (*api)() = nullptr;
+  std::memcpy(&api, &symbol, sizeof symbol);
+  ASSERT_NE(api, nullptr);
+  (void)api();  // may serve the program's own watches; it records nothing
+  symbol = dlsym(handle, "malloc");
+  void* (*its_malloc)(size_t) = nullptr;
+  std::memcpy(&its_malloc, &symbol, sizeof symbol);
+  void* block = its_malloc(100);
+  ASSERT_NE(block, nullptr);
+  free(block);  // the C library's: the hook had passed the call on
+}
+
+TEST(Stacks, BelowAFunctionWithoutUnwindTablesAreWholeOrFlaggedAsCut) {
+  const Recorded r = record_program({victim("no_tables")});
+  EXPECT_EQ(r.outcome.exit_code, 0);
+  const std::vector<Event> found = r.allocations_of(10303);
+  ASSERT_EQ(found.size(), 10u);
+  for (const Event& e : found) {
+    const trace::StackInfo& stack = r.stack(e.stack);
+    EXPECT_GE(stack.frames.size(), 4u) << "below(), enter()";
+    EXPECT_TRUE(stack.cut || stack.frames.size() >= 4 + 1 + 11 + 1)
+        << stack.frames.size() << " frames, and nothing says that some are missing";
+  }
+}
+
 struct Refusal {
   const char* how;
   size_t in_thread;
@@ -162,6 +211,32 @@ TEST(TakenAway, AllDescriptorsClosedByCloseRangeLoseNothing) {
   if (r.outcome.exit_code == 77) GTEST_SKIP() << "no close_range in this kernel";
   EXPECT_EQ(r.outcome.exit_code, 0);
   EXPECT_EQ(r.allocations_of(1009).size(), 1000u);
+}
+
+TEST(TakenAway, TheProgramHasNoDescriptorOfOurs) {
+  const std::string bare = "exec 3>&- 4>&-; exec " + victim("leaves") + " descriptors";
+  const Recorded r = record_program({"/bin/sh", "-c", bare});
+  EXPECT_EQ(r.allocations_of(1009).size(), 1000u);
+  const ScratchFolder folder;
+  const std::string unrecorded = "/bin/sh -c '" + bare + "' > " + folder.file("out");
+  ASSERT_EQ(std::system(unrecorded.c_str()), 0);  // NOLINT: the shell is wanted
+  std::ifstream in(folder.file("out"));
+  std::string line;
+  std::getline(in, line);
+  EXPECT_EQ(r.out, line + "\n");
+}
+
+TEST(Nested, ARecordingInsideARecordingKeepsBothTracesApart) {
+  const ScratchFolder folder;
+  const std::string inner = folder.file("inner.opm");
+  const Recorded outer = record_program(
+      {OPMETER_COMMAND, "record", "-q", "-o", inner, "--", victim("leaves"), "descriptors"});
+  EXPECT_EQ(outer.outcome.exit_code, 0);
+  Recorded recorded;
+  read_trace(inner, recorded);
+  EXPECT_EQ(recorded.allocations_of(1009).size(), 1000u);
+  EXPECT_TRUE(outer.allocations_of(1009).empty());
+  EXPECT_EQ(outer.reader->definitions().command.front(), OPMETER_COMMAND);
 }
 
 TEST(TakenAway, AnExecIntoAnEmptyEnvironmentIsNamedAsTheEndOfTheRecording) {

@@ -75,8 +75,8 @@ class CapturedStdout {
  public:
   explicit CapturedStdout(const std::string& path) {
     std::fflush(stdout);
-    kept_ = dup(STDOUT_FILENO);
-    const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    kept_ = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);  // no descriptor of ours for the program
+    const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     dup2(file, STDOUT_FILENO);
     close(file);
   }

@@ -218,12 +218,33 @@ static void info(const char* key, const char* value) {
 }
 
 static const opm_api kTable = {
-    sizeof(opm_api), graph_declare, op_declare,  op_push,        op_pop,
-    nothing,         nothing,       span_start,  span_end,       run_begin,
-    run_end,         phase,         context_get, context_attach, context_detach,
-    pool_create,     pool_only,     pool_only,   pool_alloc_end, pool_free_begin,
-    pool_only,       nothing,       nothing,     mark,           info,
-    nothing};
+    .struct_size = sizeof(opm_api),
+    .graph_declare = graph_declare,
+    .op_declare = op_declare,
+    .op_push = op_push,
+    .op_pop = op_pop,
+    .kernel_begin = nothing,
+    .kernel_end = nothing,
+    .span_start = span_start,
+    .span_end = span_end,
+    .run_begin = run_begin,
+    .run_end = run_end,
+    .phase = phase,
+    .context_get = context_get,
+    .context_attach = context_attach,
+    .context_detach = context_detach,
+    .pool_create = pool_create,
+    .pool_destroy = pool_only,
+    .pool_alloc_begin = pool_only,
+    .pool_alloc_end = pool_alloc_end,
+    .pool_free_begin = pool_free_begin,
+    .pool_free_end = pool_only,
+    .forbid_alloc_begin = nothing,
+    .forbid_alloc_end = nothing,
+    .mark = mark,
+    .info = info,
+    .flush = nothing,
+};
 
 const opm_api* opm_api_v1(void);
 const opm_api* opm_api_v1(void) { return &kTable; }
