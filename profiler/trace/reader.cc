@@ -399,6 +399,13 @@ Status TraceReader::Impl::read() {
       quality.damaged_blocks = std::max(quality.damaged_blocks, missing);
       note(fmt::format("{} block(s) missing before byte {}", missing, offset));
     }
+    if (block.header.sequence < expected) {
+      // Twice, or behind its successors: to use it would count its events twice or too late.
+      ++quality.damaged_blocks;
+      note(fmt::format("a block out of order at byte {}", offset));
+      offset += sizeof(BlockHeader) + block.header.stored_bytes;
+      continue;
+    }
     expected = block.header.sequence + 1;
     read_block(block, offset, scratch, trailer);
     offset += sizeof(BlockHeader) + block.header.stored_bytes;

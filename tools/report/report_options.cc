@@ -2,8 +2,11 @@
 // See report_options.h.
 #include "tools/report/report_options.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cctype>
+#include <chrono>
 #include <cstdlib>
 
 #include "profiler/analyze/analyze.h"
@@ -11,6 +14,7 @@
 #include "profiler/trace/reader.h"
 #include "tools/cli/console.h"
 #include "tools/cli/failure.h"
+#include "tools/report/progress.h"
 
 namespace opmeter::tools {
 namespace {
@@ -44,13 +48,18 @@ void add_report_options(Arguments& arguments, ReportOptions& options) {
 }
 
 reports::Report load_report(const std::string& path, const ReportOptions& options,
-                            std::optional<uint64_t> warmup) {
+                            std::optional<uint64_t> warmup, bool quiet) {
   analyze::AnalyzeOptions analysis;
   if (!options.bins.empty()) analysis.bins = value_or_fail(analyze::parse_size_bins(options.bins));
   if (options.top) analysis.top = *options.top;
   analysis.all = options.all;
   analysis.warmup = warmup;
   analysis.trace_path = path;
+  Progress progress(STDERR_FILENO, !quiet, [] {
+    return static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch() /
+                                 std::chrono::nanoseconds(1));
+  });
+  analysis.progress = [&](uint64_t done, uint64_t of) { progress.update(done, of); };
   const trace::TraceReader reader = value_or_fail(trace::TraceReader::open(path));
   return value_or_fail(analyze::analyze(reader, analysis));
 }

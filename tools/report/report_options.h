@@ -24,9 +24,10 @@ struct ReportOptions {
 
 void add_report_options(Arguments& arguments, ReportOptions& options);
 
-/// Reads and analyses a trace. `warmup` as in AnalyzeOptions. Throws Failure.
+/// Reads and analyses a trace. `warmup` as in AnalyzeOptions. What takes more than a second shows
+/// its progress on a terminal behind stderr, unless `quiet`. Throws Failure.
 reports::Report load_report(const std::string& path, const ReportOptions& options,
-                            std::optional<uint64_t> warmup);
+                            std::optional<uint64_t> warmup, bool quiet);
 
 /// For `--view` and a result that goes to stdout, or to a file (no colour).
 std::string report_text(const reports::Report& report, const ReportOptions& options,

@@ -53,7 +53,7 @@ int profile_main(const VerbArgs& args) {
                                         ? "nothing was recorded; see opmeter doctor"
                                         : outcome.note + "; see opmeter doctor"));
   }
-  const reports::Report report = load_report(outcome.output, show, std::nullopt);
+  const reports::Report report = load_report(outcome.output, show, std::nullopt, common.quiet);
   if (common.verbose) say_details(report);
   common.output.clear();  // -o named the trace
   write_result(common.json ? reports::to_json(report) : report_text(report, show, common), "",

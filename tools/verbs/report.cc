@@ -32,7 +32,7 @@ int report_main(const VerbArgs& args) {
 
   std::string result;
   for (const std::string& file : files) {
-    const reports::Report report = load_report(file, options, warmup);
+    const reports::Report report = load_report(file, options, warmup, common.quiet);
     if (common.verbose) say_details(report);
     if (common.json) {
       result = reports::to_json(report);
