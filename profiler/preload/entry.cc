@@ -8,12 +8,15 @@
 #include <linux/seccomp.h>
 #include <stdarg.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <cstring>
 
 #include "profiler/preload/hooks.h"
 #include "profiler/preload/loader_blocks.h"
 #include "profiler/recorder/exec.h"
+#include "profiler/recorder/stack_capture.h"
 #include "profiler/recorder/watch.h"
 
 namespace {
@@ -80,4 +83,16 @@ OPM_HOOK int prctl(int option, ...) {
   const int result = next->prctl(option, values[0], values[1], values[2], values[3]);
   if (forbids && result != 0) opmeter::recorder::clock_allowed();
   return result;
+}
+
+// libunwind keeps a pipe into which it writes to find out whether an address can be read. A program
+// that closes all descriptors and opens files of its own would get those bytes into them, and every
+// program's first descriptor would have another number. So it gets none from us: what it cannot
+// check it does not follow, and the stack is flagged as cut. Its other users are not affected.
+OPM_HOOK int pipe2(int ends[2], int flags) {
+  if (opmeter::recorder::inside_unwinder()) {
+    errno = EMFILE;
+    return -1;
+  }
+  return static_cast<int>(syscall(SYS_pipe2, ends, flags));
 }

@@ -39,6 +39,21 @@ class Inside {
 
 /// Whose code lies at an address: allocators, the C and C++ runtime and this library belong to a
 /// real call, everything else is the program.
+/// Around a real call when nothing is running that it could be inside of.
+class OutermostInside {
+ public:
+  explicit OutermostInside(const void* frame) {
+    t_inside.frame = reinterpret_cast<uintptr_t>(frame);
+  }
+  /// Of a throwing operator new.
+  OutermostInside(const void* frame, uint64_t size) {
+    t_inside = {reinterpret_cast<uintptr_t>(frame), static_cast<const uintptr_t*>(frame)[1], size};
+  }
+  ~OutermostInside() { t_inside.frame = t_inside.throwing_caller = 0; }
+  OutermostInside(const OutermostInside&) = delete;
+  OutermostInside& operator=(const OutermostInside&) = delete;
+};
+
 void allocator_code_start();
 void add_allocator_code(const void* function);
 bool is_allocator_code(uintptr_t pc);

@@ -27,6 +27,12 @@ inline bool outermost(const void* frame) {
   return t_inside.frame == 0 || is_programs_own(frame);
 }
 
+/// The thread when this call is to be recorded plainly (see recorder.h); else null.
+inline recorder::ThreadState* plain_thread() {
+  if (t_inside.frame != 0 || recorder::watching()) return nullptr;
+  return recorder::plain_thread();
+}
+
 inline void note_alloc(const void* frame, AllocApi api, const void* block, uint64_t bytes,
                        recorder::CallTime time = {}) {
   if (recorder::watching()) recorder::watch_alloc(frame, api, block, bytes);

@@ -101,6 +101,15 @@ void* bootstrap_realloc(void* old_block, size_t size) {
 /// memalign, aligned_alloc, valloc and pvalloc differ in the real call only.
 template <typename Call>
 void* hooked_alloc(const void* frame, AllocApi api, uint64_t size, Call call) {
+  if (recorder::ThreadState* t = plain_thread(); t != nullptr) [[likely]] {
+    void* block;
+    {
+      const OutermostInside inside(frame);
+      block = call();
+    }
+    recorder::record_plain_alloc(t, frame, api, block, size);
+    return block;
+  }
   if (!outermost(frame)) return call();
   recorder::CallTime time;
   void* block = guarded(Inside(frame), time, call);
@@ -111,6 +120,12 @@ void* hooked_alloc(const void* frame, AllocApi api, uint64_t size, Call call) {
 template <typename Call>
 void hooked_free(const void* frame, AllocApi api, void* block, Call call) {
   if (block == nullptr || is_bootstrap(block)) return;
+  if (recorder::ThreadState* t = plain_thread(); t != nullptr) [[likely]] {
+    recorder::record_plain_free(t, api, block);
+    const OutermostInside inside(frame);
+    call();
+    return;
+  }
   if (!outermost(frame)) return call();
   release(frame, api, block, call);
 }

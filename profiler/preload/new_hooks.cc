@@ -62,6 +62,12 @@ void* hooked_new(const void* frame, AllocApi api, size_t size, bool throws, Call
 template <typename Call>
 void hooked_delete(const void* frame, AllocApi api, void* block, Call call) {
   if (block == nullptr || is_bootstrap(block)) return;
+  if (recorder::ThreadState* t = plain_thread(); t != nullptr) [[likely]] {
+    recorder::record_plain_free(t, api, block);
+    const OutermostInside inside(frame);
+    call();
+    return;
+  }
   if (!outermost(frame)) return call();
   release(frame, api, block, call);
 }

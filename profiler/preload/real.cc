@@ -8,12 +8,14 @@
 #include <cstring>
 
 namespace opmeter::preload {
-namespace {
 
 constinit RealFunctions g_real{};
-constinit std::atomic<int> g_state{0};  // 0 unknown, 1 being looked up, 2 known
+constinit std::atomic<bool> g_real_known{false};
+alignas(64) constinit uint8_t g_bootstrap[kBootstrapBytes] = {};
 
-alignas(64) constinit uint8_t g_bootstrap[32 * 1024] = {};
+namespace {
+
+constinit std::atomic<bool> g_looking_up{false};
 constinit std::atomic<size_t> g_bootstrap_used{0};
 
 template <typename F>
@@ -24,10 +26,10 @@ void look_up(F& function, const char* name) {
 
 }  // namespace
 
-const RealFunctions* real() {
-  if (g_state.load(std::memory_order_acquire) == 2) return &g_real;
-  int unknown = 0;
-  if (!g_state.compare_exchange_strong(unknown, 1)) return unknown == 2 ? &g_real : nullptr;
+const RealFunctions* look_up_real() {
+  if (g_looking_up.exchange(true)) {
+    return g_real_known.load(std::memory_order_acquire) ? &g_real : nullptr;
+  }
   look_up(g_real.malloc, "malloc");
   look_up(g_real.calloc, "calloc");
   look_up(g_real.realloc, "realloc");
@@ -54,7 +56,7 @@ const RealFunctions* real() {
   look_up(g_real.free_sized, "free_sized");
   look_up(g_real.free_aligned_sized, "free_aligned_sized");
   (void)dlerror();
-  g_state.store(2, std::memory_order_release);
+  g_real_known.store(true, std::memory_order_release);
   return &g_real;
 }
 
@@ -65,10 +67,6 @@ void* bootstrap_alloc(size_t bytes, size_t alignment) {
   if (at > sizeof g_bootstrap || need > sizeof g_bootstrap - at) return nullptr;
   const auto address = reinterpret_cast<uintptr_t>(g_bootstrap + at);
   return reinterpret_cast<void*>((address + alignment - 1) / alignment * alignment);
-}
-
-bool is_bootstrap(const void* block) {
-  return block >= g_bootstrap && block < g_bootstrap + sizeof g_bootstrap;
 }
 
 void* find_cxx_function(const char* mangled) {

@@ -5,6 +5,7 @@
 
 #include <sys/types.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
@@ -38,14 +39,27 @@ struct RealFunctions {
   int (*fexecve)(int, char* const*, char* const*);
 };
 
+extern constinit RealFunctions g_real;
+extern constinit std::atomic<bool> g_real_known;
+const RealFunctions* look_up_real();
+
 /// The functions, looked up by the first caller. Null while that look-up itself is running on some
 /// thread: then only bootstrap_alloc can serve (dlsym may allocate).
-const RealFunctions* real();
+inline const RealFunctions* real() {
+  if (g_real_known.load(std::memory_order_acquire)) [[likely]]
+    return &g_real;
+  return look_up_real();
+}
 
 /// Memory for the time before real() is there: never given back.
 void* bootstrap_alloc(size_t bytes, size_t alignment);
+inline constexpr size_t kBootstrapBytes = 32 * 1024;
+extern constinit uint8_t g_bootstrap[kBootstrapBytes];
 /// True for a block of bootstrap_alloc: it must never reach a real free.
-bool is_bootstrap(const void* block);
+inline bool is_bootstrap(const void* block) {
+  return reinterpret_cast<uintptr_t>(block) - reinterpret_cast<uintptr_t>(g_bootstrap) <
+         kBootstrapBytes;
+}
 
 /// The definition of a C++ allocation function after ours: the next in the global scope, else
 /// libstdc++'s where it was loaded privately (a Python extension brings it). Null when the process

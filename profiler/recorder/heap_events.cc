@@ -9,8 +9,8 @@ namespace opmeter::recorder {
 namespace {
 
 /// One slot, or two: the second names the pool whose own work this is, and how long the call took.
-void put(ThreadState* t, EventKind kind, AllocApi api, uint64_t ticks, const void* block,
-         uint64_t bytes, uint32_t stack, CallTime time) {
+inline void put(ThreadState* t, EventKind kind, AllocApi api, uint64_t ticks, const void* block,
+                uint64_t bytes, uint32_t stack, CallTime time) {
   const opm_pool pool = t->backing_pool();
   const bool timed = time.begin != 0;
   const uint32_t slots = pool == 0 && !timed ? 1 : 2;
@@ -27,11 +27,45 @@ void put(ThreadState* t, EventKind kind, AllocApi api, uint64_t ticks, const voi
   commit(t, slots);
 }
 
+/// A Recording whose conditions were found to hold.
+class PlainWindow {
+ public:
+  explicit PlainWindow(ThreadState* t) : t_(t), tls_(t_tls) {
+    tls_.busy = true;
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    tls_.started = ++t->events % kOverheadPeriod == 0 ? ticks_now() : 0;
+  }
+  ~PlainWindow() {
+    if (tls_.started != 0) [[unlikely]]
+      leave_slowly(tls_, t_);
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    tls_.busy = false;
+  }
+  PlainWindow(const PlainWindow&) = delete;
+  PlainWindow& operator=(const PlainWindow&) = delete;
+
+ private:
+  ThreadState* t_;
+  Tls& tls_;
+};
+
 uint32_t alloc_stack(ThreadState* t, const void* hook_frame) {
   return (g_session->flags & kNoStacks) != 0 ? 0 : capture_stack(t, hook_frame);
 }
 
 }  // namespace
+
+void record_plain_alloc(ThreadState* t, const void* hook_frame, AllocApi api, const void* block,
+                        uint64_t bytes) {
+  const PlainWindow window(t);
+  const uint64_t now = ticks_now();
+  put(t, EventKind::kAlloc, api, now, block, bytes, capture_stack(t, hook_frame), {});
+}
+
+void record_plain_free(ThreadState* t, AllocApi api, const void* block) {
+  const PlainWindow window(t);
+  put(t, EventKind::kFree, api, ticks_after_loads(), block, 0, 0, {});
+}
 
 void record_alloc(ThreadState* t, const void* hook_frame, AllocApi api, const void* block,
                   uint64_t bytes, CallTime time) {

@@ -22,6 +22,8 @@ void record_event_at(ThreadState* t, EventKind kind, uint64_t ticks, uint64_t ad
 /// One event of domain map, with a stamp taken earlier.
 void record_map(ThreadState* t, EventKind kind, AllocApi api, uint64_t ticks, uint64_t address,
                 uint64_t bytes, uint32_t stack);
+/// Nothing more is recorded.
+void close_gate();
 /// Hands the thread's chunk to the drain.
 void close_chunk(ThreadState* t);
 

@@ -44,12 +44,20 @@ constinit SessionHeader* g_root = nullptr;  ///< the main program's session, our
 using Facts = void (*)();
 constinit Facts g_facts = nullptr;
 
+void open_gate() {
+  constexpr uint32_t kNotPlain =
+      kFreeStacks | kNoStacks | kVerifyStacks | kFramePointers | kTimeCalls | kScopeRuns;
+  g_gate->plainly.store((g_session->flags & kNotPlain) == 0 && g_session->sample_bytes == 0,
+                        std::memory_order_relaxed);
+  g_gate->recording.store(true, std::memory_order_relaxed);
+}
+
 /// Recording begins: in a process's first image, in one that was exec'ed, in a forked child.
 void begin() {
   t_tls.busy = true;
   const bool first = g_session->images.fetch_add(1) == 0;
   if (!first) bury_previous_image();
-  g_gate->recording.store(true, std::memory_order_relaxed);
+  open_gate();
   if (ThreadState* t = attach_thread(); t != nullptr) {
     if (!first) {
       record_event(t, EventKind::kExec, 0, 0, 0);
@@ -102,6 +110,11 @@ void after_fork_in_child() {
 }  // namespace
 
 constinit Gate* g_gate = &g_closed;
+
+void close_gate() {
+  g_gate->plainly.store(false, std::memory_order_relaxed);
+  g_gate->recording.store(false, std::memory_order_relaxed);
+}
 constinit SessionHeader* g_session = nullptr;
 
 bool start(const char* const* environment, void (*facts)()) {
@@ -160,13 +173,13 @@ void exec_failed() {
 void clock_forbidden() {
   if (!is_owner()) return;
   g_session->clock_forbidden.store(1);
-  g_gate->recording.store(false, std::memory_order_relaxed);
+  close_gate();
 }
 
 void clock_allowed() {
   if (g_session == nullptr || g_session->clock_forbidden.load() == 0) return;
   g_session->clock_forbidden.store(0);
-  g_gate->recording.store(true, std::memory_order_relaxed);
+  open_gate();
 }
 
 }  // namespace opmeter::recorder

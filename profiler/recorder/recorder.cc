@@ -63,7 +63,7 @@ Chunk* wait_for_chunk(ThreadState* t) {
   t->waited_in_vain = true;
   if (g_session->drain_beats.load(std::memory_order_relaxed) == beats) {
     g_session->stopped.store(1, std::memory_order_relaxed);
-    g_gate->recording.store(false, std::memory_order_relaxed);
+    close_gate();
   }
   return nullptr;
 }

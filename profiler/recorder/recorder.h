@@ -109,6 +109,8 @@ bool start(const char* const* environment, void (*facts)());
 /// On a page of its own that the kernel zeroes in a forked child, whichever way it was forked.
 struct Gate {
   std::atomic<bool> recording;
+  /// Recording as it is done by default: every event, full stacks, nothing timed.
+  std::atomic<bool> plainly;
 };
 
 struct Tls {
@@ -172,6 +174,18 @@ class Recording {
  private:
   ThreadState* thread_ = nullptr;
 };
+
+/// The thread's state when nothing but recording an event plainly is asked for and nothing stands
+/// in the way; else null: open a Recording, which knows every case. Most events take this way.
+inline ThreadState* plain_thread() {
+  if (!g_gate->plainly.load(std::memory_order_relaxed)) return nullptr;
+  const Tls& tls = t_tls;
+  return tls.busy ? nullptr : tls.state;
+}
+/// For that thread: window and event in one.
+void record_plain_alloc(ThreadState* t, const void* hook_frame, AllocApi api, const void* block,
+                        uint64_t bytes);
+void record_plain_free(ThreadState* t, AllocApi api, const void* block);
 
 // Events. `t` is a Recording's thread.
 

@@ -16,7 +16,35 @@
 
 namespace opmeter::recorder {
 
+namespace {
+
+/// Threads inside libunwind now. A fork in that moment leaves its locks held in the child.
+std::atomic<uint32_t> g_inside_libunwind{0};
+bool g_libunwind_usable = true;
+
+/// Around each call of it.
+class InLibunwind {
+ public:
+  InLibunwind() {
+    t_tls.in_libunwind = true;
+    g_inside_libunwind.fetch_add(1, std::memory_order_relaxed);
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+  }
+  ~InLibunwind() {
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    g_inside_libunwind.fetch_sub(1, std::memory_order_relaxed);
+    t_tls.in_libunwind = false;
+  }
+  InLibunwind(const InLibunwind&) = delete;
+  InLibunwind& operator=(const InLibunwind&) = delete;
+};
+
+}  // namespace
+
+bool inside_unwinder() { return t_tls.in_libunwind; }
+
 bool stacks_start() {
+  const InLibunwind call;
   if (session()->flags & kVerifyStacks) {
     unw_set_caching_policy(unw_local_addr_space, UNW_CACHE_NONE);
   } else {
@@ -25,14 +53,6 @@ bool stacks_start() {
   }
   return stack_table_start() && unwind_rules_start();
 }
-
-namespace {
-
-/// Threads inside libunwind now. A fork in that moment leaves its locks held in the child.
-std::atomic<uint32_t> g_inside_libunwind{0};
-bool g_libunwind_usable = true;
-
-}  // namespace
 
 void stacks_restart() {
   stack_table_restart();  // unwind rules hold: the code is the same
@@ -77,13 +97,11 @@ uint32_t capture_by_libunwind(ThreadState* t) {
   // Not again in a signal handler that interrupted it.
   if (t_tls.in_libunwind || !g_libunwind_usable) return 0;
   session()->stacks_by_libunwind.fetch_add(1, std::memory_order_relaxed);
-  t_tls.in_libunwind = true;
-  g_inside_libunwind.fetch_add(1, std::memory_order_relaxed);
-  std::atomic_signal_fence(std::memory_order_seq_cst);
-  const int walked = unw_backtrace(t->frames, static_cast<int>(kMaxFrames));
-  std::atomic_signal_fence(std::memory_order_seq_cst);
-  g_inside_libunwind.fetch_sub(1, std::memory_order_relaxed);
-  t_tls.in_libunwind = false;
+  int walked = 0;
+  {
+    const InLibunwind call;
+    walked = unw_backtrace(t->frames, static_cast<int>(kMaxFrames));
+  }
   if (walked <= 0) return 0;
   auto count = static_cast<uint32_t>(walked);
   bool cut = count == kMaxFrames;
@@ -99,6 +117,8 @@ uint32_t capture_by_libunwind(ThreadState* t) {
 /// The self-check: walks with a libunwind cursor, no cache involved, and compares with what `id`
 /// stands for.
 [[gnu::noinline]] void verify(ThreadState* t, uint32_t id) {
+  if (t_tls.in_libunwind) return;
+  const InLibunwind call;
   unw_context_t context;
   unw_cursor_t cursor;
   unw_getcontext(&context);

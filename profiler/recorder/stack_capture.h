@@ -18,6 +18,9 @@ bool stacks_start();
 /// be used after it.
 void stacks_restart();
 
+/// True while this thread runs libunwind for us.
+bool inside_unwinder();
+
 /// The stack of the program that called the hook with this frame; 0 = none (also for a null frame).
 /// Exact: a known layout is used only where a walk would do the same (stack_layouts.h); else the
 /// stack is walked by unwind rules; where those do not reach (code without unwind information),
