@@ -143,6 +143,16 @@ struct TraceReader::Impl {
     if (mapped && size > 0) munmap(const_cast<uint8_t*>(bytes), size);
   }
 
+  /// Bytes that have been read and are not needed soon: a long trace must not fill the memory. What
+  /// is asked for again comes back from the file.
+  void give_back(const uint8_t* at, size_t count) const {
+    if (!mapped) return;
+    constexpr uintptr_t kPage = 4096;
+    const uintptr_t begin = (reinterpret_cast<uintptr_t>(at) + kPage - 1) & ~(kPage - 1);
+    const uintptr_t end = (reinterpret_cast<uintptr_t>(at) + count) & ~(kPage - 1);
+    if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+  }
+
   Status read();
   /// The first of what is wrong.
   void note(std::string text) {
@@ -369,7 +379,13 @@ Status TraceReader::Impl::read() {
   uint64_t expected = 0;
   bool trailer = false;
   std::vector<uint8_t> scratch;
+  constexpr size_t kGiveBackBytes = 32u << 20;
+  size_t kept = 0;
   while (offset < size) {
+    if (offset - kept >= kGiveBackBytes) {
+      give_back(bytes + kept, offset - kept);
+      kept = offset;
+    }
     BlockRef block;
     if (!block_at(offset, block)) {
       // Damage or a cut: look for the next block that proves itself by its checksum.
@@ -524,6 +540,10 @@ struct EventStream::Impl {
           s.decoder.reset();
           s.events = {};
           return false;
+        }
+        if (s.next_block > 0) {
+          const EventBlock& done = (*s.blocks)[s.next_block - 1];
+          reader->give_back(done.payload, done.bytes);
         }
         const EventBlock& block = (*s.blocks)[s.next_block++];
         if (!s.decoder->open(block.payload, block.bytes, zstd.get())) {
