@@ -17,6 +17,7 @@
 #include "profiler/preload/loader_blocks.h"
 #include "profiler/recorder/exec.h"
 #include "profiler/recorder/stack_capture.h"
+#include "profiler/recorder/unwinder_pipe.h"
 #include "profiler/recorder/watch.h"
 
 namespace {
@@ -85,14 +86,10 @@ OPM_HOOK int prctl(int option, ...) {
   return result;
 }
 
-// libunwind keeps a pipe into which it writes to find out whether an address can be read. A program
-// that closes all descriptors and opens files of its own would get those bytes into them, and every
-// program's first descriptor would have another number. So it gets none from us: what it cannot
-// check it does not follow, and the stack is flagged as cut. Its other users are not affected.
+// For libunwind's own pipe, and only while it works for us: see unwinder_pipe.h.
 OPM_HOOK int pipe2(int ends[2], int flags) {
   if (opmeter::recorder::inside_unwinder()) {
-    errno = EMFILE;
-    return -1;
+    return opmeter::recorder::open_unwinder_pipe(ends, flags);
   }
   return static_cast<int>(syscall(SYS_pipe2, ends, flags));
 }

@@ -13,6 +13,7 @@
 #include "profiler/recorder/stack_table.h"
 #include "profiler/recorder/stack_walk.h"
 #include "profiler/recorder/unwind_rules.h"
+#include "profiler/recorder/unwinder_pipe.h"
 
 namespace opmeter::recorder {
 
@@ -95,7 +96,7 @@ bool ends_at_root(void* const* frames, uint32_t count, bool zero_above) {
 
 uint32_t capture_by_libunwind(ThreadState* t) {
   // Not again in a signal handler that interrupted it.
-  if (t_tls.in_libunwind || !g_libunwind_usable) return 0;
+  if (t_tls.in_libunwind || !g_libunwind_usable || !unwinder_pipe_is_safe()) return 0;
   session()->stacks_by_libunwind.fetch_add(1, std::memory_order_relaxed);
   int walked = 0;
   {
@@ -117,7 +118,7 @@ uint32_t capture_by_libunwind(ThreadState* t) {
 /// The self-check: walks with a libunwind cursor, no cache involved, and compares with what `id`
 /// stands for.
 [[gnu::noinline]] void verify(ThreadState* t, uint32_t id) {
-  if (t_tls.in_libunwind) return;
+  if (t_tls.in_libunwind || !unwinder_pipe_is_safe()) return;
   const InLibunwind call;
   unw_context_t context;
   unw_cursor_t cursor;

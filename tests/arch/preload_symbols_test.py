@@ -17,12 +17,15 @@ UNDEFINED = {
     "memchr", "memcmp", "memcpy", "memmove", "memset", "strchr", "strcmp", "strlen", "strncmp",
     "strnlen", "strrchr", "strstr",
     # the kernel
-    "__errno_location", "clock_gettime", "close", "fstat", "getpid", "madvise", "mmap", "munmap",
+    "__errno_location", "clock_gettime", "close", "fstat", "getpid", "getrusage", "madvise", "mmap", "munmap",
     "nanosleep", "open", "prctl", "read", "readlink", "sched_yield", "syscall", "sysconf", "write",
     "getauxval", "gettid", "mprotect", "mremap", "fork", "vfork",
     # threads: keys with destructors only; no mutex of libpthread
     "pthread_key_create", "pthread_setspecific", "pthread_getspecific", "pthread_atfork",
     "__register_atfork",
+    # where the thread's own stack lies (frame pointers are followed only there)
+    "__libc_stack_end", "pthread_attr_destroy", "pthread_attr_getstack", "pthread_getattr_np",
+    "pthread_self",
     # the loader; _dl_find_object (glibc 2.35) finds unwind tables without its lock
     "_dl_find_object",
     "dl_iterate_phdr", "dladdr", "dlerror", "dlopen", "dlsym", "dlvsym", "__tls_get_addr",
@@ -38,7 +41,7 @@ EXPORTED = {
     "memalign", "valloc", "pvalloc", "free_sized", "free_aligned_sized",
     "opm_api_v1", "dlclose", "mmap", "mmap64", "munmap", "mremap", "brk", "sbrk",
     "execve", "execv", "execvp", "execvpe", "execl", "execlp", "execle", "fexecve",
-    "prctl",
+    "prctl", "pipe2",
     # operator new, new[]: plain, nothrow, aligned, aligned nothrow
     "_Znwm", "_ZnwmRKSt9nothrow_t", "_ZnwmSt11align_val_t", "_ZnwmSt11align_val_tRKSt9nothrow_t",
     "_Znam", "_ZnamRKSt9nothrow_t", "_ZnamSt11align_val_t", "_ZnamSt11align_val_tRKSt9nothrow_t",

@@ -213,7 +213,16 @@ TEST(TakenAway, AllDescriptorsClosedByCloseRangeLoseNothing) {
   EXPECT_EQ(r.allocations_of(1009).size(), 1000u);
 }
 
-TEST(TakenAway, TheProgramHasNoDescriptorOfOurs) {
+TEST(TakenAway, DescriptorsThatTheProgramReusesGetNoByteOfOurs) {
+  const ScratchFolder folder;
+  const std::string file = folder.file("its-own");
+  const Recorded r = record_program({victim("no_tables"), file});
+  EXPECT_EQ(r.outcome.exit_code, 0);
+  EXPECT_EQ(r.allocations_of(10303).size(), 10u);
+  EXPECT_EQ(std::filesystem::file_size(file), 0u);
+}
+
+TEST(TakenAway, TheProgramsDescriptorsHaveTheirUsualNumbers) {
   const std::string bare = "exec 3>&- 4>&-; exec " + victim("leaves") + " descriptors";
   const Recorded r = record_program({"/bin/sh", "-c", bare});
   EXPECT_EQ(r.allocations_of(1009).size(), 1000u);

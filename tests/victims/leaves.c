@@ -37,7 +37,7 @@ int main(int argc, char** argv) {
   if (strcmp(which, "descriptors") == 0) {
     int open_ones = 0;
     allocate();
-    for (int fd = 0; fd < 1024; ++fd) open_ones += fcntl(fd, F_GETFD) != -1;
+    for (int fd = 0; fd < 1000; ++fd) open_ones += fcntl(fd, F_GETFD) != -1;
     printf("open %d\n", open_ones);
     return 0;
   }
