@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "profiler/recorder/modules.h"
 
+#include <dlfcn.h>
 #include <elf.h>
 #include <link.h>
 #include <time.h>
@@ -10,17 +11,31 @@
 
 #include "profiler/recorder/stack_capture.h"
 
+// glibc >= 2.35; weak: older C libraries do without.
+extern "C" int _dl_find_object(void* address, struct dl_find_object* result) __attribute__((weak));
+
 namespace opmeter::recorder {
 namespace {
 
 constexpr size_t kMaxModules = 8192;
 constexpr size_t kMaxPath = 1024;
+constexpr size_t kNamesBytes = size_t{4} << 20;
+
+/// What a forked child says about a module again; follows in memory: path, then build id.
+struct Naming {
+  uint32_t build_id_bytes;
+  uint32_t path_bytes;  ///< with its final zero
+
+  const char* path() const { return reinterpret_cast<const char*>(this + 1); }
+  const uint8_t* build_id() const { return reinterpret_cast<const uint8_t*>(path() + path_bytes); }
+};
 
 struct Module {
   uint64_t bias, begin, end;
   uint64_t name_hash;
   uint32_t id;
-  uint32_t seen;  ///< number of the scan that last found it
+  uint32_t seen;         ///< number of the scan that last found it
+  const Naming* naming;  ///< null: no memory was left for it
 };
 
 struct ModuleTable {
@@ -28,11 +43,15 @@ struct ModuleTable {
   size_t count;
   uint32_t scan;
   unsigned long long adds, subs;
+  size_t names_used;
+  alignas(8) uint8_t names[kNamesBytes];  ///< touched as far as used
 };
 
 ModuleTable* g_table = nullptr;
 std::atomic_flag g_busy = ATOMIC_FLAG_INIT;
-bool g_held_for_fork = false;  // only the thread that holds g_busy touches it
+bool g_held_for_fork = false;    // only the thread that holds g_busy touches it
+bool g_loader_may_hang = false;  // in a forked child
+bool g_table_whole = true;       // no other thread was changing it when this process was forked
 uint64_t g_own_begin = 0, g_own_end = 0;
 uint64_t g_unwinder_begin = 0, g_unwinder_end = 0;
 
@@ -87,13 +106,27 @@ const uint8_t* build_id_of(const dl_phdr_info& info, size_t& size) {
   return nullptr;
 }
 
-void define_module(ThreadState* t, const dl_phdr_info& info, Module& module, const char* path) {
-  size_t build_id_size = 0;
-  const uint8_t* build_id = build_id_of(info, build_id_size);
+const Naming* keep_naming(const char* path, const uint8_t* build_id, size_t build_id_bytes) {
+  const size_t path_bytes = std::strlen(path) + 1;
+  const size_t bytes = (sizeof(Naming) + path_bytes + build_id_bytes + 7) & ~size_t{7};
+  if (g_table->names_used + bytes > kNamesBytes) return nullptr;
+  auto* naming = reinterpret_cast<Naming*>(g_table->names + g_table->names_used);
+  g_table->names_used += bytes;
+  naming->build_id_bytes = static_cast<uint32_t>(build_id_bytes);
+  naming->path_bytes = static_cast<uint32_t>(path_bytes);
+  std::memcpy(naming + 1, path, path_bytes);
+  if (build_id_bytes != 0) {
+    std::memcpy(reinterpret_cast<uint8_t*>(naming + 1) + path_bytes, build_id, build_id_bytes);
+  }
+  return naming;
+}
+
+void define_module(ThreadState* t, Module& module, const char* path, const uint8_t* build_id,
+                   size_t build_id_bytes) {
   module.id = session()->next_module.fetch_add(1, std::memory_order_relaxed) + 1;
   trace::ByteSink sink(t->payload, sizeof t->payload);
   trace::encode_module(sink, module.id, session()->epoch.load(std::memory_order_relaxed),
-                       module.bias, module.begin, module.end, path, build_id, build_id_size);
+                       module.bias, module.begin, module.end, path, build_id, build_id_bytes);
   if (!sink.overflow()) record_payload(t, trace::DefinitionTag::kModule, sink.data(), sink.size());
 }
 
@@ -143,7 +176,7 @@ int visit_new(dl_phdr_info* info, size_t, void* data) {
   if (extent.end == 0 || table.count == kMaxModules || find_module(extent, hash) != nullptr)
     return 0;
   Module& m = table.modules[table.count++];
-  m = {info->dlpi_addr, extent.begin, extent.end, hash, 0, table.scan};
+  m = {info->dlpi_addr, extent.begin, extent.end, hash, 0, table.scan, nullptr};
   const auto self = reinterpret_cast<uint64_t>(&visit_new);
   if (self >= m.begin && self < m.end) {
     g_own_begin = m.begin;
@@ -155,7 +188,11 @@ int visit_new(dl_phdr_info* info, size_t, void* data) {
     g_unwinder_end = m.end;
   }
   char buffer[kMaxPath];
-  define_module(static_cast<ThreadState*>(data), *info, m, path_of(*info, buffer));
+  const char* path = path_of(*info, buffer);
+  size_t build_id_bytes = 0;
+  const uint8_t* build_id = build_id_of(*info, build_id_bytes);
+  m.naming = keep_naming(path, build_id, build_id_bytes);
+  define_module(static_cast<ThreadState*>(data), m, path, build_id, build_id_bytes);
   return 0;
 }
 
@@ -190,6 +227,20 @@ void retire_missing(ThreadState* t) {
 
 }  // namespace
 
+namespace {
+
+/// In a module that the loader has and the table has not. Takes no lock.
+bool is_new_code(const void* address) {
+  const auto at = reinterpret_cast<uint64_t>(address) - 1;
+  for (size_t i = 0; i < g_table->count; ++i) {
+    if (at >= g_table->modules[i].begin && at < g_table->modules[i].end) return false;
+  }
+  dl_find_object found;
+  return _dl_find_object(reinterpret_cast<void*>(at), &found) == 0;
+}
+
+}  // namespace
+
 bool modules_start() {
   g_table = static_cast<ModuleTable*>(map_pages(sizeof(ModuleTable)));
   return g_table != nullptr;
@@ -208,18 +259,37 @@ void modules_before_fork() {
 }
 
 void modules_after_fork() {
+  g_table_whole = g_held_for_fork;
   if (!g_held_for_fork) return;
   g_held_for_fork = false;
   g_busy.clear(std::memory_order_release);
 }
 
-void modules_restart() {
-  g_table->count = 0;
-  g_table->scan = 0;
+void modules_restart(ThreadState* t) {
   g_busy.clear(std::memory_order_release);
+  if (!g_table_whole) g_table->count = g_table->scan = 0;
+  g_loader_may_hang = g_table_whole && _dl_find_object != nullptr;
+  for (size_t i = 0; i < g_table->count; ++i) {
+    Module& m = g_table->modules[i];
+    if (m.naming == nullptr) continue;
+    define_module(t, m, m.naming->path(), m.naming->build_id(), m.naming->build_id_bytes);
+  }
+  if (!g_loader_may_hang) modules_refresh(t);  // an old C library: there is no other way to know
+}
+
+void modules_refresh_for(ThreadState* t, void* const* frames, uint32_t count) {
+  if (g_table == nullptr) return;
+  if (g_loader_may_hang) {
+    bool loaded = false;
+    for (uint32_t i = 0; i < count && !loaded; ++i) loaded = is_new_code(frames[i]);
+    if (!loaded) return;
+    g_loader_may_hang = false;  // the child's own dlopen went through
+  }
+  modules_refresh(t);
 }
 
 void modules_refresh(ThreadState* t) {
+  g_loader_may_hang = false;
   if (g_table == nullptr || g_busy.test_and_set(std::memory_order_acquire)) return;
   unsigned long long counters[2] = {0, 0};
   dl_iterate_phdr(visit_counters, counters);

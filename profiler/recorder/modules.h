@@ -13,8 +13,14 @@ bool modules_start();
 /// child inherits the loader's lock as it is; waits a bounded time for one that is.
 void modules_before_fork();
 void modules_after_fork();
-/// In a child that records: nothing is defined yet.
-void modules_restart();
+/// In a child that records: defines anew, in its own session, what the parent knew. Does not ask
+/// the loader: a thread of the parent may have been in its list, and the lock on that is held for
+/// ever here. It is asked again once the child has loaded or unloaded something itself.
+void modules_restart(ThreadState* t);
+
+/// For a stack never seen: as modules_refresh, but a forked child asks the loader only when a frame
+/// lies in a module that the parent did not know.
+void modules_refresh_for(ThreadState* t, void* const* frames, uint32_t count);
 
 /// Defines modules that appeared since the last call. When one disappeared, the unload epoch of the
 /// session grows: an address may mean other code from now on. Skips when another thread is at it

@@ -53,7 +53,7 @@ void open_gate() {
 }
 
 /// Recording begins: in a process's first image, in one that was exec'ed, in a forked child.
-void begin() {
+void begin(bool forked) {
   t_tls.busy = true;
   const bool first = g_session->images.fetch_add(1) == 0;
   if (!first) bury_previous_image();
@@ -68,7 +68,7 @@ void begin() {
       sink.varint(last);
       record_payload(t, trace::DefinitionTag::kModuleUnload, sink.data(), sink.size());
     }
-    modules_refresh(t);
+    forked ? modules_restart(t) : modules_refresh(t);
     if (g_session != g_root) describe_child(t);
   }
   t_tls.busy = false;
@@ -101,10 +101,9 @@ void after_fork_in_child() {
     return;  // the gate is closed: the kernel wiped its page
   }
   g_session = session;
-  modules_restart();
   stacks_restart();
   selection_restart();
-  begin();
+  begin(true);
 }
 
 }  // namespace
@@ -142,7 +141,7 @@ bool start(const char* const* environment, void (*facts)()) {
   thread_states_start();
   pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
   g_facts = facts;
-  begin();
+  begin(false);
   return true;
 }
 

@@ -62,7 +62,7 @@ StackNode* find(StackNode* node, uint64_t hash, void* const* frames, uint32_t co
 
 [[gnu::noinline]] StackNode* add(ThreadState* t, void* const* frames, uint32_t count, bool cut) {
   // A stack never seen may run through a module never seen.
-  modules_refresh(t);
+  modules_refresh_for(t, frames, count);
   const uint32_t epoch = session()->epoch.load(std::memory_order_acquire);
   StackHash sum;
   for (uint32_t i = 0; i < count; ++i) sum.add(i, reinterpret_cast<uint64_t>(frames[i]));

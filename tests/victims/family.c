@@ -2,6 +2,7 @@
  * A program and its children: argv[1] says how they come to be. Each allocates 1000 blocks of a
  * size of its own: 1009 the program, 1013 a child, 1019 a grandchild, 1021 an exec'ed image. */
 #define _GNU_SOURCE
+#include <link.h>
 #include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
@@ -36,12 +37,29 @@ static void* allocate_for_ever(void* unused) {
   return NULL;
 }
 
+static int count_module(struct dl_phdr_info* info, size_t size, void* count) {
+  (void)info;
+  (void)size;
+  ++*(int*)count;
+  return 0;
+}
+
+/* Is nearly always inside the loader's list, under its lock. */
+static void* iterate_for_ever(void* unused) {
+  (void)unused;
+  int count = 0;
+  while (!atomic_load(&stop)) dl_iterate_phdr(count_module, &count);
+  return NULL;
+}
+
 /* Children of a process with many busy threads allocate and end: none may hang. */
 static int storm(int children) {
   enum { kThreads = 8 };
   pthread_t threads[kThreads];
   alarm(60); /* the watchdog */
-  for (int i = 0; i < kThreads; ++i) pthread_create(&threads[i], NULL, allocate_for_ever, NULL);
+  for (int i = 0; i < kThreads; ++i) {
+    pthread_create(&threads[i], NULL, i % 4 == 3 ? iterate_for_ever : allocate_for_ever, NULL);
+  }
   for (int i = 0; i < children; ++i) {
     const pid_t child = fork();
     if (child == 0) {
