@@ -179,7 +179,7 @@ TEST(FamilyFiles, AnInterruptEndsTheWaitForAChildThatStaysAndItsFileIsComplete) 
   }
   // The program prints the child's pid and ends; the recorder goes on for the child.
   pid_t child = 0;
-  for (int i = 0; i < 200 && child == 0; ++i) {
+  for (int i = 0; i < 1000 && child == 0; ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     std::ifstream(folder.file("stdout")) >> child;
   }
