@@ -23,7 +23,7 @@ ARROWS = {
     "profiler/analyze": ["profiler/trace", "profiler/symbolize", "reports"],
     "reports": [],
     "runtime": [],
-    "bench": ["runtime", "reports", "profiler/analyze"],
+    "bench": ["runtime", "reports", "profiler/analyze", "profiler/trace"],
     "examples": ["runtime"],
     "tools": ["profiler", "runtime", "reports", "bench"],
 }
