@@ -33,7 +33,8 @@ std::string caller_of(const Recorded& r, const Event& e) {
 TEST(LibcCallers, EachFunctionThatAllocatesForItsCallerIsFoundOnce) {
   const Recorded r = record_program({victim("libc_callers")});
   ASSERT_EQ(r.outcome.exit_code, 0);
-  for (const uint64_t bytes : {10103, 10111, 10136, 10139, 10141, 10159, 10163}) {
+  for (const uint64_t bytes :
+       std::vector<uint64_t>{10103, 10111, 10136, 10139, 10141, 10159, 10163}) {
     SCOPED_TRACE(bytes);
     EXPECT_EQ(r.allocations_of(bytes).size(), 1u);
   }
@@ -45,7 +46,7 @@ TEST(LibcCallers, EachFunctionThatAllocatesForItsCallerIsFoundOnce) {
   ASSERT_EQ(word, "getline");
   ASSERT_EQ(r.allocations_of(room).size(), 1u);
   EXPECT_EQ(caller_of(r, r.allocations_of(room).front()), "libc.so.6");
-  for (const uint64_t bytes : {10103, 10111, 10136, 10141, 10159}) {
+  for (const uint64_t bytes : std::vector<uint64_t>{10103, 10111, 10136, 10141, 10159}) {
     EXPECT_EQ(caller_of(r, r.allocations_of(bytes).front()), "libc.so.6") << bytes;
   }
   if (r.out.find("libc 2.36") != std::string::npos) {

@@ -83,7 +83,7 @@ TEST_P(Followed, EachChildHasItsOwnTraceAndNothingIsLost) {
   for (const Recorded& child : family.children) {
     EXPECT_EQ(replay(child.events).alloc_on_live, 0u);
     // Stacks of the child's allocations are defined in its own file and name its own modules.
-    for (const uint64_t bytes : {1013, 1019, 1021}) {
+    for (const uint64_t bytes : std::vector<uint64_t>{1013, 1019, 1021}) {
       for (const trace::Event& e : child.allocations_of(bytes)) {
         const trace::StackInfo& stack = child.stack(e.stack);
         const trace::ModuleInfo* module = child.module_of(stack.frames.front(), stack.epoch);
