@@ -225,6 +225,7 @@ uint64_t Drain::pass() {
   const bool partly_filled = flush_wanted || now - last_partial_ns_ > kPartialPeriodNs;
   if (partly_filled) last_partial_ns_ = now;
   const uint64_t taken = pass_over(partly_filled);
+  if (writer_->full()) header_->stopped.store(kFileFull, std::memory_order_relaxed);
   if (now - last_clock_ns_ > kClockPeriodNs) {
     writer_->define(read_clocks());
     last_clock_ns_ = now;

@@ -62,7 +62,7 @@ Chunk* wait_for_chunk(ThreadState* t) {
   if (chunk != nullptr) return chunk;
   t->waited_in_vain = true;
   if (g_session->drain_beats.load(std::memory_order_relaxed) == beats) {
-    g_session->stopped.store(1, std::memory_order_relaxed);
+    g_session->stopped.store(kDrainGone, std::memory_order_relaxed);
     close_gate();
   }
   return nullptr;
@@ -73,6 +73,10 @@ Chunk* wait_for_chunk(ThreadState* t) {
 Slot* reserve_in_new_chunk(ThreadState* t, uint32_t slots) {
   const KeepErrno keep;
   close_chunk(t);
+  if (g_session->stopped.load(std::memory_order_relaxed) == kFileFull) {
+    close_gate();
+    return nullptr;
+  }
   Chunk* chunk = wait_for_chunk(t);
   if (chunk == nullptr) {
     count_lost(t, 1);

@@ -83,6 +83,13 @@ enum SessionFlag : uint32_t {
   kOpFaults = 256,      ///< page faults at op borders, not only at those of runs
 };
 
+/// Why nothing more is recorded.
+enum StopReason : uint32_t {
+  kNotStopped = 0,
+  kDrainGone = 1,  ///< producers waited in vain
+  kFileFull = 2,   ///< the bound of the file is reached, and to stop there was asked for
+};
+
 /// --follow: a session that waits for a child process, or serves one. The recording process fills
 /// `fd` (of its own descriptor table: the child opens /proc/RECORDER/fd/FD), a child takes the
 /// session by changing `pid` from 0.
@@ -99,7 +106,7 @@ struct SessionHeader {
   std::atomic<int32_t> owner_pid;     ///< the process that records; 0 = nobody yet
   std::atomic<uint32_t> images;       ///< 1 + number of exec in that process
   std::atomic<uint32_t> drain_beats;  ///< grows while the drain lives
-  std::atomic<uint32_t> stopped;      ///< producers gave up: the drain is gone
+  std::atomic<uint32_t> stopped;      ///< StopReason
   // Ids continue over an exec, so they live here.
   std::atomic<uint32_t> next_thread, next_stack, next_graph, next_op, next_pool, next_module;
   std::atomic<uint32_t> epoch;       ///< unload epoch of the module table

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "profiler/recorder/stack_layouts.h"
 
-#include <algorithm>
 #include <cstring>
 #include <utility>
 

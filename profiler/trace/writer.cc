@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <zstd.h>
 
@@ -10,6 +11,7 @@
 #include <cerrno>
 #include <cstring>
 #include <unordered_map>
+#include <utility>
 
 #include "profiler/trace/checksum.h"
 #include "profiler/trace/event_encoder.h"
@@ -62,6 +64,14 @@ struct TraceWriter::Impl {
   EventEncoder* current = nullptr;
   unsigned tick_shift = 0;
   uint64_t unchecked_events = 0;
+  uint64_t limit = 0;
+  bool keep_last = false, full = false, shortened = false;
+  struct BlockPlace {
+    uint64_t offset;
+    uint32_t bytes;
+    BlockType type;
+  };
+  std::vector<BlockPlace> blocks;  // of the file; kept when it is bounded
   std::vector<uint8_t> scratch, compressed;
   ZSTD_CCtx* zstd = ZSTD_createCCtx();
 
@@ -123,6 +133,9 @@ struct TraceWriter::Impl {
     header.stored_bytes = static_cast<uint32_t>(stored_bytes);
     header.raw_bytes = static_cast<uint32_t>(raw_bytes);
     header.sequence = sequence++;
+    if (limit != 0) {
+      blocks.push_back({bytes_written, static_cast<uint32_t>(sizeof header + stored_bytes), type});
+    }
     header.checksum = block_checksum(header, stored, stored_bytes);
     put(&header, sizeof header);
     put(stored, stored_bytes);
@@ -180,9 +193,80 @@ struct TraceWriter::Impl {
     }
     events_written += encoder.count();
     encoder.restart(release);
+    if (limit != 0 && bytes_written > limit && status) keep_last ? shorten() : stop();
+  }
+
+  /// Events of a block such that a bounded file holds many blocks.
+  uint64_t bounded_block() const {
+    return std::clamp<uint64_t>(limit / 64 / 4, 1024, kMaxBlockEvents);
+  }
+
+  void stop() {
+    full = true;
+    define_text("stopped_at", std::to_string(limit));
+  }
+
+  /// Writes the file anew with all definitions and the latest events, half the limit of them, so
+  /// that each byte is copied once or twice at most.
+  void shorten() {
+    const std::string next = path + ".part";
+    const int to = ::open(next.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    struct stat st {};
+    if (to < 0 || fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
+      status =
+          input_error(fmt::format("cannot keep {} within its bound: {}; give a regular file "
+                                  "in a writable folder",
+                                  path, to < 0 ? std::strerror(errno) : "not a regular file"));
+      if (to >= 0) close(to);
+      return;
+    }
+    size_t first = blocks.size();
+    uint64_t kept = 0;
+    while (first > 0) {
+      const BlockPlace& block = blocks[first - 1];
+      if (block.type == BlockType::kEvents) {
+        if (kept != 0 && kept + block.bytes > limit / 2) break;
+        kept += block.bytes;
+      }
+      --first;
+    }
+    const int from = std::exchange(fd, to);
+    std::vector<BlockPlace> old = std::exchange(blocks, {});
+    bytes_written = sequence = 0;
+    put_file_header();
+    std::vector<uint8_t> bytes;
+    for (size_t i = 0; i < old.size() && status; ++i) {
+      if (i < first && old[i].type == BlockType::kEvents) continue;
+      bytes.resize(old[i].bytes);
+      if (::pread(from, bytes.data(), bytes.size(), static_cast<off_t>(old[i].offset)) !=
+          static_cast<ssize_t>(bytes.size())) {
+        status = input_error(fmt::format("cannot read {} back: {}", path, std::strerror(errno)));
+        break;
+      }
+      BlockHeader header{};
+      std::memcpy(&header, bytes.data(), sizeof header);
+      blocks.push_back({bytes_written, old[i].bytes, header.type});
+      header.sequence = sequence++;
+      header.checksum = block_checksum(header, bytes.data() + sizeof header, header.stored_bytes);
+      std::memcpy(bytes.data(), &header, sizeof header);
+      put(bytes.data(), bytes.size());
+    }
+    close(from);
+    if (status && ::rename(next.c_str(), path.c_str()) != 0) {
+      status = input_error(fmt::format("cannot replace {}: {}", path, std::strerror(errno)));
+    }
+    if (!std::exchange(shortened, true)) define_text("kept_last", std::to_string(limit));
+  }
+
+  void define_text(const std::string& key, const std::string& value) {
+    std::vector<uint8_t> payload;
+    append_string(payload, key);
+    append_string(payload, value);
+    define(DefinitionTag::kInfo, payload);
   }
 
   void put_all_events(bool release) {
+    if (full) return;
     std::vector<uint32_t> order;  // by id: a file must not depend on hash order
     for (const auto& [thread, encoder] : threads) order.push_back(thread);
     std::sort(order.begin(), order.end());
@@ -215,7 +299,7 @@ TraceWriter::~TraceWriter() = default;
 Result<TraceWriter> TraceWriter::create(const std::string& path) {
   auto impl = std::make_unique<Impl>();
   impl->path = path;
-  impl->fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  impl->fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (impl->fd < 0) {
     return input_error(fmt::format("cannot create trace file {}: {}; choose another with -o", path,
                                    std::strerror(errno)));
@@ -245,8 +329,8 @@ void TraceWriter::set_tick_shift(unsigned shift) {
 void TraceWriter::event(const Event& event) { events(&event, 1); }
 
 void TraceWriter::events(const Event* events, size_t count) {
-  if (count == 0) return;
   Impl& impl = *impl_;
+  if (count == 0 || impl.full) return;
   const uint32_t thread = events->thread;
   if (impl.current == nullptr || impl.current_thread != thread) {
     impl.current = &impl.threads.try_emplace(thread, thread).first->second;
@@ -256,7 +340,10 @@ void TraceWriter::events(const Event* events, size_t count) {
   EventEncoder& encoder = *impl.current;
   for (size_t i = 0; i < count; ++i) {
     encoder.add(events[i]);
-    if (encoder.full()) impl.put_events(encoder);
+    if (encoder.full() || (impl.limit != 0 && encoder.count() >= impl.bounded_block())) {
+      impl.put_events(encoder);
+    }
+    if (impl.full) return;
   }
   impl.unchecked_events += count;
   if (events[count - 1].kind == EventKind::kThreadExit) impl.put_events(encoder, true);
@@ -345,11 +432,15 @@ void TraceWriter::define(const ClockSync& clock) {
 }
 
 void TraceWriter::define_info(const std::string& key, const std::string& value) {
-  std::vector<uint8_t> payload;
-  append_string(payload, key);
-  append_string(payload, value);
-  impl_->define(DefinitionTag::kInfo, payload);
+  impl_->define_text(key, value);
 }
+
+void TraceWriter::set_limit(uint64_t bytes, bool keep_last) {
+  impl_->limit = bytes;
+  impl_->keep_last = keep_last;
+}
+
+bool TraceWriter::full() const { return impl_->full; }
 
 void TraceWriter::define_command(const std::vector<std::string>& argv) {
   std::vector<uint8_t> payload;

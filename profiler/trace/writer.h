@@ -62,6 +62,12 @@ class TraceWriter {
   /// A payload that the recorder encoded itself (codec.h): copied as it is.
   void define_raw(DefinitionTag tag, const uint8_t* payload, size_t size);
 
+  /// Bounds the file: when it grows beyond `bytes`, either the oldest blocks of events leave it
+  /// (info "kept_last"; definitions all stay), or writing ends there and full() says so (info
+  /// "stopped_at"). 0 = unbounded.
+  void set_limit(uint64_t bytes, bool keep_last);
+  bool full() const;
+
   /// Everything so far reaches the file.
   Status flush();
   /// flush, trailer, close.

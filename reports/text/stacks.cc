@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// View "stacks": the call stacks of allocations, domain by domain, most bytes first.
+// View "stacks": the call stacks of allocations, domain by domain, those inside scopes that forbid
+// allocation before the others, then most bytes first.
 #include <fmt/format.h>
+
+#include <algorithm>
 
 #include "reports/text/layout.h"
 
@@ -16,6 +19,9 @@ void stacks(Page& page, const Report& report) {
     }
     if (list.empty()) continue;
     any = true;
+    // A violation is news however small it is.
+    std::stable_partition(list.begin(), list.end(),
+                          [](const Stack* stack) { return stack->forbidden_calls > 0; });
     page.line();
     const size_t n = shown(page.options(), list.size());
     page.heading(fmt::format("{}: {} of {}", kDomainNames[d], n, plural(list.size(), "stack")));

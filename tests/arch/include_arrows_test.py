@@ -34,7 +34,7 @@ ARROWS = {
 ZONE_A = ["profiler/preload", "profiler/recorder"]
 NOT_ZONE_A = {"profiler/recorder/drain.h", "profiler/recorder/drain.cc"}
 ZONE_A_CPP_HEADERS = {
-    "atomic", "bit", "cerrno", "climits", "cstddef", "cstdint", "cstdlib", "cstring", "ctime",
+    "array", "atomic", "bit", "cerrno", "climits", "cstddef", "cstdint", "cstdlib", "cstring", "ctime",
     "limits", "new", "type_traits", "utility",
 }
 

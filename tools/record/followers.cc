@@ -87,6 +87,7 @@ void Followers::put_spares_out() {
     Result<recorder::Session> session =
         recorder::Session::create(bytes, root_->flags, recorder::Session::Pages::kWhenUsed);
     if (!session) return;  // children wait; the next pass tries again
+    session->header()->sample_bytes = options_.sample_bytes;
     slots_[i] = std::make_unique<Child>(std::move(*session));
     root_->follow[i].pid.store(0);
     root_->follow[i].fd.store(slots_[i]->session.fd(), std::memory_order_release);
@@ -125,7 +126,7 @@ void Followers::welcome(size_t slot, int32_t pid) {
   }
   names_.insert(child.outcome.output);
   child.writer.emplace(std::move(*writer));
-  child.writer->set_tick_shift(trace::coarse_tick_shift(ns_per_tick_));
+  set_up_writer(*child.writer, options_, ns_per_tick_);
   child.writer->define_command(options_.command);  // a forked copy of it, until it says more
   define_facts(*child.writer, options_, pid, ns_per_tick_);
   child.drain.emplace(child.session.header(), &*child.writer);

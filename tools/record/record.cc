@@ -32,6 +32,7 @@ namespace fs = std::filesystem;
 
 volatile sig_atomic_t g_forward_to = 0;
 volatile sig_atomic_t g_interrupted = 0;
+volatile sig_atomic_t g_flush = 0;
 
 /// SIGINT and SIGQUIT from the terminal reach the program by its process group; others are passed
 /// on.
@@ -40,6 +41,7 @@ void forward(int signal) {
 }
 
 void interrupt(int) { g_interrupted = 1; }
+void ask_for_flush(int) { g_flush = 1; }
 
 /// Signals while the program runs: the recorder must outlive it to drain what is left.
 class SignalForwarding {
@@ -50,6 +52,7 @@ class SignalForwarding {
     install(SIGTERM, forward, 2);
     install(SIGHUP, forward, 3);
     install(SIGXFSZ, SIG_IGN, 4);  // a file that may not grow is a write that fails
+    install(SIGUSR2, ask_for_flush, 5);
   }
   ~SignalForwarding() {
     restore_in_child();
@@ -65,8 +68,8 @@ class SignalForwarding {
     }
   }
   void restore_in_child() const {
-    const int signals[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGXFSZ};
-    for (int i = 0; i < 5; ++i) sigaction(signals[i], &old_[i], nullptr);
+    const int signals[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGXFSZ, SIGUSR2};
+    for (int i = 0; i < 6; ++i) sigaction(signals[i], &old_[i], nullptr);
   }
   SignalForwarding(const SignalForwarding&) = delete;
   SignalForwarding& operator=(const SignalForwarding&) = delete;
@@ -78,7 +81,7 @@ class SignalForwarding {
     action.sa_flags = SA_RESTART;
     sigaction(signal, &action, &old_[slot]);
   }
-  struct sigaction old_[5]{};
+  struct sigaction old_[6]{};
 };
 
 void set_environment(const std::string& preload, const std::string& session) {
@@ -183,6 +186,10 @@ int drain_until_exit(pid_t child, recorder::Drain& drain, Followers* followers) 
     const pid_t done = waitpid(child, &status, WNOHANG);
     if (done == child || (done < 0 && errno != EINTR)) break;
     uint64_t taken = drain.pass();
+    if (g_flush != 0) {  // what was recorded until now is to be read now
+      g_flush = 0;
+      drain.flush();
+    }
     if (followers != nullptr) taken += followers->pass();
     // Thread names may be set after the first allocation: look again now and then.
     const uint64_t now = recorder::clock_ns(CLOCK_MONOTONIC);
@@ -227,6 +234,20 @@ Result<std::string> find_preload_library() {
       self.string()));
 }
 
+uint32_t session_flags(const RecordOptions& options) {
+  uint32_t flags = 0;
+  if (options.free_stacks) flags |= recorder::kFreeStacks;
+  if (options.no_stacks) flags |= recorder::kNoStacks;
+  if (options.frame_pointers) flags |= recorder::kFramePointers;
+  if (options.verify_stacks) flags |= recorder::kVerifyStacks;
+  if (options.time_calls) flags |= recorder::kTimeCalls;
+  if (options.scope_runs) flags |= recorder::kScopeRuns;
+  if (options.op_faults) flags |= recorder::kOpFaults;
+  if (options.maps) flags |= recorder::kMapCalls;
+  if (options.follow) flags |= recorder::kFollow;
+  return flags;
+}
+
 Result<RecordOutcome> record(const RecordOptions& options) {
   Result<std::string> preload = find_preload_library();
   if (!preload) return preload.error();
@@ -246,15 +267,11 @@ Result<RecordOutcome> record(const RecordOptions& options) {
     return usage_error(
         fmt::format("{} exists; use -f to replace it or -o to name another", options.output));
   }
-  uint32_t flags = 0;
-  if (options.free_stacks) flags |= recorder::kFreeStacks;
-  if (options.no_stacks) flags |= recorder::kNoStacks;
-  if (options.verify_stacks) flags |= recorder::kVerifyStacks;
-  if (options.maps) flags |= recorder::kMapCalls;
-  if (options.follow) flags |= recorder::kFollow;
   SignalForwarding signals;  // from here on: the session's file counts against RLIMIT_FSIZE too
-  Result<recorder::Session> session = recorder::Session::create(options.buffer_bytes, flags);
+  Result<recorder::Session> session =
+      recorder::Session::create(options.buffer_bytes, session_flags(options));
   if (!session) return session.error();
+  session->header()->sample_bytes = options.sample_bytes;
   const double ns_per_tick = recorder::calibrate_ns_per_tick(5);
 
   // The child waits on this pipe until the output file, whose name may hold its pid, could be
@@ -314,7 +331,7 @@ Result<RecordOutcome> record(const RecordOptions& options) {
     waitpid(child, nullptr, 0);
     return writer.error();
   }
-  writer->set_tick_shift(trace::coarse_tick_shift(ns_per_tick));
+  set_up_writer(*writer, options, ns_per_tick);
   writer->define_command(options.command);
   define_facts(*writer, options, child, ns_per_tick);
   recorder::Drain drain(session->header(), &*writer);

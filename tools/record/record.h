@@ -19,9 +19,16 @@ struct RecordOptions {
   bool force = false;  ///< replace an existing output file
   bool free_stacks = false;
   bool no_stacks = false;
-  bool verify_stacks = false;  ///< self-check: each stack against a libunwind cursor walk (slow)
-  bool maps = false;           ///< the program's own mmap, munmap, mremap, brk, sbrk: domain map
-  bool follow = false;         ///< child processes too, each into a file of its own
+  bool frame_pointers = false;  ///< stacks by frame pointers
+  bool time_calls = false;      ///< how long each allocation call took
+  bool scope_runs = false;      ///< only what happens while a run is open
+  bool op_faults = false;       ///< page faults at op borders
+  uint64_t sample_bytes = 0;    ///< mean distance of sampled bytes; 0 = every allocation
+  uint64_t max_file_bytes = 0;  ///< bound of the trace file; 0 = none
+  bool stop_when_full = false;  ///< at that bound: stop recording instead of dropping the oldest
+  bool verify_stacks = false;   ///< self-check: each stack against a libunwind cursor walk (slow)
+  bool maps = false;            ///< the program's own mmap, munmap, mremap, brk, sbrk: domain map
+  bool follow = false;          ///< child processes too, each into a file of its own
   uint64_t buffer_bytes = 64ull << 20;
   bool discard_stdout = false;  ///< the program's standard output goes nowhere (profile --json)
 };
@@ -35,6 +42,9 @@ struct ChildOutcome {
   bool still_running = false;  ///< the wait for it was interrupted
   std::string note;            ///< as below
 };
+
+/// The flags of a session for these options.
+uint32_t session_flags(const RecordOptions& options);
 
 struct RecordOutcome {
   /// The program's exit code; 128 + n when signal n ended it; 126 / 127 when it could not be

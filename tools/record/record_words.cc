@@ -7,21 +7,32 @@
 #include <algorithm>
 
 #include "tools/cli/console.h"
+#include "tools/cli/failure.h"
 
 namespace opmeter::tools {
 
 void add_record_options(Arguments& arguments, RecordWords& words) {
-  arguments.choice("--stacks", words.stacks, "WHICH", {"full", "none"},
-                   "call stacks of allocations: full or none (default full)");
+  arguments.choice("--scope", words.scope, "WHAT", {"all", "runs"},
+                   "runs: only what happens while a run is open (default all)");
+  arguments.choice("--stacks", words.stacks, "WHICH", {"full", "fp", "none"},
+                   "call stacks of allocations: full, by frame pointers, or none (default full)");
   arguments.flag("--free-stacks", words.free_stacks, "record the call stacks of frees too");
   arguments.flag("--verify-stacks", words.verify_stacks,
                  "self-check, slow: compare each stack with a walk by libunwind");
+  arguments.flag("--time-calls", words.time_calls, "record how long each call took");
+  arguments.flag("--faults", words.faults, "count page faults of each op, not only of each run");
+  arguments.text(
+      "--sample-bytes", words.sample_bytes, "SIZE",
+      "record a sample: one allocation each SIZE bytes on average; totals are estimates");
   arguments.flag("--map", words.maps,
                  "record the program's own mmap, munmap, mremap, brk and sbrk calls too");
   arguments.flag("--follow", words.follow,
                  "record child processes too, each into a file of its own");
   arguments.text("--buffer", words.buffer, "SIZE",
                  "memory between program and writer (default 64M)");
+  arguments.text("--max-file", words.max_file, "SIZE", "bound of the trace file (default none)");
+  arguments.choice("--on-full", words.on_full, "WHAT", {"keep-last", "stop"},
+                   "at that bound: drop the oldest events, or stop (default keep-last)");
 }
 
 RecordOptions to_record_options(const RecordWords& words, const CommonOptions& common) {
@@ -29,6 +40,17 @@ RecordOptions to_record_options(const RecordWords& words, const CommonOptions& c
   options.output = common.output;
   options.force = common.force;
   options.no_stacks = words.stacks == "none";
+  options.frame_pointers = words.stacks == "fp";
+  options.scope_runs = words.scope == "runs";
+  options.time_calls = words.time_calls;
+  options.op_faults = words.faults;
+  options.sample_bytes = parse_size(words.sample_bytes, "--sample-bytes");
+  options.max_file_bytes = parse_size(words.max_file, "--max-file");
+  options.stop_when_full = words.on_full == "stop";
+  constexpr uint64_t kSmallestFile = 64 * 1024;
+  if (options.max_file_bytes != 0 && options.max_file_bytes < kSmallestFile) {
+    throw Failure(usage_error("--max-file: at least 64K, for the definitions need room"));
+  }
   options.free_stacks = words.free_stacks;
   options.verify_stacks = words.verify_stacks;
   options.maps = words.maps;

@@ -11,7 +11,13 @@
 namespace opmeter::tools {
 
 struct RecordWords {
-  std::string stacks = "full";  ///< full | none
+  std::string stacks = "full";  ///< full | fp | none
+  std::string scope = "all";    ///< all | runs
+  bool time_calls = false;
+  bool faults = false;
+  std::string sample_bytes = "0";
+  std::string max_file = "0";
+  std::string on_full = "keep-last";  ///< keep-last | stop
   bool free_stacks = false;
   bool verify_stacks = false;
   bool maps = false;

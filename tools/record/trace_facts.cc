@@ -9,6 +9,7 @@
 #include <thread>
 
 namespace opmeter::tools {
+
 std::string read_first_line(const std::string& path) {
   std::ifstream in(path);
   std::string line;
@@ -25,6 +26,11 @@ std::string expand_output(const std::string& wanted, pid_t pid) {
   return name;
 }
 
+void set_up_writer(trace::TraceWriter& writer, const RecordOptions& options, double ns_per_tick) {
+  writer.set_tick_shift(trace::coarse_tick_shift(ns_per_tick));
+  writer.set_limit(options.max_file_bytes, !options.stop_when_full);
+}
+
 void define_facts(trace::TraceWriter& writer, const RecordOptions& options, pid_t pid,
                   double ns_per_tick) {
   char host[256] = {};
@@ -34,7 +40,11 @@ void define_facts(trace::TraceWriter& writer, const RecordOptions& options, pid_
   writer.define_info("cpus", std::to_string(std::thread::hardware_concurrency()));
   writer.define_info("opmeter_version", OPMETER_VERSION);
   writer.define_info("ns_per_tick", fmt::format("{:.12g}", ns_per_tick));
-  writer.define_info("stacks", options.no_stacks ? "none" : "full");
+  writer.define_info("stacks", options.no_stacks ? "none" : options.frame_pointers ? "fp" : "full");
+  if (options.scope_runs) writer.define_info("scope", "runs");
+  if (options.sample_bytes != 0) {
+    writer.define_info("sample_bytes", std::to_string(options.sample_bytes));
+  }
   const char* tunables = getenv("GLIBC_TUNABLES");
   writer.define_info("glibc_tunables", tunables != nullptr ? tunables : "");
 }

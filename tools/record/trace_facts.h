@@ -16,6 +16,9 @@ namespace opmeter::tools {
 /// The output file's name: "%p" stands for the process id; "" = opmeter.%p.opm.
 std::string expand_output(const std::string& wanted, pid_t pid);
 
+/// Time resolution and bound of a new trace file.
+void set_up_writer(trace::TraceWriter& writer, const RecordOptions& options, double ns_per_tick);
+
 /// Of the machine, of Opmeter and of how it was asked to record.
 void define_facts(trace::TraceWriter& writer, const RecordOptions& options, pid_t pid,
                   double ns_per_tick);
