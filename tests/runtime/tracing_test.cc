@@ -93,6 +93,11 @@ const opm_api kApi = {
       diary().infos.push_back(std::string(key) + "=" + value);
     },
     [] {},
+    nullptr,  // recording: always
+    nullptr,  // it watches and counts nothing
+    nullptr,
+    nullptr,
+    nullptr,
 };
 
 using Words = std::vector<std::string>;
