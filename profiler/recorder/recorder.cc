@@ -2,8 +2,10 @@
 // Events into the ring of the calling thread.
 #include "profiler/recorder/recorder.h"
 
+#include <signal.h>
 #include <time.h>
 
+#include <cerrno>
 #include <cstring>
 
 #include "profiler/recorder/internal.h"
@@ -46,12 +48,21 @@ Chunk* take_free_chunk() {
   return nullptr;
 }
 
-/// Waits for the drain, for a bounded time in all until it succeeds again. A drain without a
-/// heartbeat is dead.
+/// Nobody drains any more. Only a process that is gone is given up: one that was stopped, or
+/// starved, comes back.
+bool drain_is_gone(uint32_t beats_before) {
+  return g_session->drain_beats.load(std::memory_order_relaxed) == beats_before &&
+         kill(g_session->recorder_pid, 0) != 0 && errno == ESRCH;
+}
+
+/// Waits for the drain, for a bounded time in all until it succeeds again; until then losses are
+/// counted, and the chunks are looked at once a beat of the drain.
 Chunk* wait_for_chunk(ThreadState* t) {
+  const uint32_t beats = g_session->drain_beats.load(std::memory_order_relaxed);
+  if (t->waited_in_vain && t->beats_at_look == beats) return nullptr;
+  t->beats_at_look = beats;
   Chunk* chunk = take_free_chunk();
   if (chunk != nullptr || t->waited_in_vain) return chunk;
-  const uint32_t beats = g_session->drain_beats.load(std::memory_order_relaxed);
   const uint64_t deadline = clock_ns(CLOCK_MONOTONIC) + kLongestWaitNs;
   do {
     const timespec pause{0, 100'000};
@@ -61,7 +72,7 @@ Chunk* wait_for_chunk(ThreadState* t) {
            clock_ns(CLOCK_MONOTONIC) < deadline);
   if (chunk != nullptr) return chunk;
   t->waited_in_vain = true;
-  if (g_session->drain_beats.load(std::memory_order_relaxed) == beats) {
+  if (drain_is_gone(beats)) {
     g_session->stopped.store(kDrainGone, std::memory_order_relaxed);
     close_gate();
   }

@@ -69,6 +69,7 @@ struct ThreadState {
   const char* stack_high = nullptr;
   uint64_t unreported_lost = 0;
   bool waited_in_vain = false;
+  uint32_t beats_at_look = 0;  ///< of the drain, when a chunk was last looked for
   int exit_rounds = 0;  ///< of pthread key destructors
   int32_t phase = OPM_PHASE_AUTO;
   opm_pool pools[kMaxOpenPools] = {};

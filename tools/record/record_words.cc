@@ -44,8 +44,10 @@ RecordOptions to_record_options(const RecordWords& words, const CommonOptions& c
   options.scope_runs = words.scope == "runs";
   options.time_calls = words.time_calls;
   options.op_faults = words.faults;
-  options.sample_bytes = parse_size(words.sample_bytes, "--sample-bytes");
-  options.max_file_bytes = parse_size(words.max_file, "--max-file");
+  if (!words.sample_bytes.empty()) {
+    options.sample_bytes = parse_size(words.sample_bytes, "--sample-bytes");
+  }
+  if (!words.max_file.empty()) options.max_file_bytes = parse_size(words.max_file, "--max-file");
   options.stop_when_full = words.on_full == "stop";
   constexpr uint64_t kSmallestFile = 64 * 1024;
   if (options.max_file_bytes != 0 && options.max_file_bytes < kSmallestFile) {

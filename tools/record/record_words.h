@@ -15,8 +15,8 @@ struct RecordWords {
   std::string scope = "all";    ///< all | runs
   bool time_calls = false;
   bool faults = false;
-  std::string sample_bytes = "0";
-  std::string max_file = "0";
+  std::string sample_bytes;           ///< a size, or empty: every allocation
+  std::string max_file;               ///< a size, or empty: no bound
   std::string on_full = "keep-last";  ///< keep-last | stop
   bool free_stacks = false;
   bool verify_stacks = false;
