@@ -20,8 +20,8 @@ namespace {
 struct Options {
   std::string mode = "depth";  ///< depth | stacks | mixed
   uint64_t pairs = 20'000'000;
-  int depth = 20;             ///< depth: calls above the pair
-  uint32_t stacks = 1;        ///< stacks, mixed: distinct call paths, a power of two
+  int depth = 20;       ///< depth: calls above the pair
+  uint32_t stacks = 1;  ///< stacks, mixed: distinct call paths, a power of two
   int threads = 1;
   bool random_sizes = false;  ///< mixed: a new size each time; otherwise one size a stack
 };
