@@ -19,7 +19,7 @@ UNDEFINED = {
     # the kernel
     "__errno_location", "clock_gettime", "close", "fstat", "getpid", "getrusage", "madvise", "mmap", "munmap",
     "nanosleep", "open", "prctl", "read", "readlink", "sched_yield", "syscall", "sysconf", "write",
-    "getauxval", "gettid", "mprotect", "mremap", "fork", "vfork",
+    "getauxval", "gettid", "kill", "mprotect", "mremap", "fork", "vfork",
     # threads: keys with destructors only; no mutex of libpthread
     "pthread_key_create", "pthread_setspecific", "pthread_getspecific", "pthread_atfork",
     "__register_atfork",
